@@ -1,10 +1,8 @@
 /* Structural similarity (Wang, Bovik, Sheikh, Simoncelli 2004): the single definition of its constants and window.
  *
- * Three loops share it, because each does what the others cannot:
- *   kernels/ref/ssim.c         fp32 with a gradient, channel by channel, for training; the CUDA kernel follows it
- *   io/image/pixels/metrics.c  one pass over rows of 8-bit samples, without planes in memory, for images of any size
- *   train/score/metrics.c      double, for feature maps of any range and for several scales
- * tests/train/test_losses.c compares the last with both others. */
+ * The metric is io/image/pixels/similarity.c: one pass over rows, for images of any size and maps of any range. The loss
+ * is kernels/ref/ssim.c, which keeps planes for its gradient; the CUDA kernel follows it. tests/train/test_losses.c
+ * compares them. */
 #ifndef ZN_KERNELS_SSIM_H
 #define ZN_KERNELS_SSIM_H
 

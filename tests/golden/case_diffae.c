@@ -1,6 +1,7 @@
 /* DiffAE: schedules, editing, the classifier and metrics (specification A9, A10, A13). */
 #include "network.h"
 
+#include "../similarity.h"
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "diffusion/edit.h"
@@ -198,7 +199,7 @@ static zn_status check_metrics(golden *g)
         const int64_t count = zn_shape_count(s) / s.dim[0];
         const double mse = zn_mean_square(a + i * count, b + i * count, count);
         double ssim;
-        status = zn_ssim_padded(a + i * count, b + i * count, ZN_SHAPE(1, s.dim[1], s.dim[2], s.dim[3]), 1, &ssim);
+        status = similarity(a + i * count, b + i * count, ZN_SHAPE(1, s.dim[1], s.dim[2], s.dim[3]), 5, 1, &ssim);
         rows[0][i] = (float)mse;
         rows[1][i] = (float)zn_psnr(mse, 1);
         rows[2][i] = (float)ssim;
