@@ -3,9 +3,21 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
-#include "graph/internal.h"
 
+#include <stdio.h>
 #include <string.h>
+
+struct zn_graph {
+    zn_arena arena;
+    zn_node **nodes;
+    int count;
+    size_t capacity;
+    const char *layer;
+    int64_t largest; /* lower bound for the result of zn_graph_largest_map */
+    zn_status status;
+    char text[1100];
+    zn_node poison;
+};
 
 const zn_op zn_op_input = { .name = "input", .is_leaf = true };
 const zn_op zn_op_parameter = { .name = "parameter", .is_leaf = true };

@@ -5,12 +5,6 @@
 
 static double frequency(double theta, int width, int i) { return 1 / pow(theta, 2.0 * i / width); }
 
-void zn_rope_frequencies(double theta, int width, double *out)
-{
-    for (int i = 0; i < width / 2; i++)
-        out[i] = frequency(theta, width, i);
-}
-
 void zn_rope_table(const zn_rope_axes *axes, const int32_t *position, int64_t tokens, float *cosines, float *sines)
 {
     int pairs = 0, first = 0;

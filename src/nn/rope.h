@@ -5,9 +5,6 @@
 
 #include <stdint.h>
 
-/* theta^(-2i/width) for i < width/2. */
-void zn_rope_frequencies(double theta, int width, double *out);
-
 typedef struct zn_rope_axes {
     int count;
     int width[4]; /* channels of each axis, even; their sum is the width of a head */

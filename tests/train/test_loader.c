@@ -78,10 +78,10 @@ static void batches_are_made_ahead(void **state)
         zn_loader *l = new_loader(&d, threads);
         static float batch[BATCH * SIZE * SIZE * 3];
         permit((1 + AHEAD) * BATCH);
-        assert_int_equal(zn_loader_next(l, 0, batch), ZN_OK);
+        assert_int_equal(zn_loader_next(l, 0, NULL, batch), ZN_OK);
         wait_for_reads((1 + AHEAD) * BATCH);
         for (int step = 1; step <= AHEAD; step++)
-            assert_int_equal(zn_loader_next(l, step, batch), ZN_OK); /* would never return if it needed a read */
+            assert_int_equal(zn_loader_next(l, step, NULL, batch), ZN_OK); /* would never return if it needed a read */
         assert_int_equal(reader.reads, (1 + AHEAD) * BATCH);
         permit(100 * BATCH); /* so that the workers come to an end */
         zn_loader_free(l);
@@ -116,7 +116,7 @@ static void waiting_is_counted(void **state)
     assert_int_equal(pthread_create(&thread, NULL, release_later, &released), 0);
     assert_true(zn_loader_waited(l) == 0);
     const double begun = seconds();
-    assert_int_equal(zn_loader_next(l, 0, batch), ZN_OK);
+    assert_int_equal(zn_loader_next(l, 0, NULL, batch), ZN_OK);
     const double ended = seconds();
     pthread_join(thread, NULL);
     /* The call could not end before the release, and all of it was waiting. */
@@ -147,7 +147,7 @@ static void halved_crops_are_means(void **state)
     const zn_loader_options o = { .batch = 1, .seed = 3, .crop = { .size = SIZE, .no_flip = true, .halve = 1 } };
     assert_int_equal(zn_loader_new(&d, &o, &l), ZN_OK);
     for (int step = 0; step < 2; step++)
-        assert_int_equal(zn_loader_next(l, step, crops[step]), ZN_OK);
+        assert_int_equal(zn_loader_next(l, step, NULL, crops[step]), ZN_OK);
     zn_loader_free(l);
     for (int i = 0; i < SIZE * SIZE * 3; i++) {
         const int x = i / 3 % SIZE, y = i / 3 / SIZE, c = i % 3;
@@ -209,7 +209,7 @@ static void numbers(int bad, int threads, int first, int slice, int slices, int 
                                   .skip = { count_skipped, told } };
     assert_int_equal(zn_loader_new(&p.set, &o, &l), ZN_OK);
     for (int step = first; step < STEPS; step++) {
-        assert_int_equal(zn_loader_next(l, step, batch), ZN_OK);
+        assert_int_equal(zn_loader_next(l, step, NULL, batch), ZN_OK);
         for (int i = 0; i < count; i++)
             found[step * BATCH + o.first + i] = (int)(255 * batch[i * SIZE * SIZE * 3] + 0.5f);
     }
@@ -250,7 +250,7 @@ static void some_picture_must_be_readable(void **state)
     zn_loader *l;
     float batch[BATCH * SIZE * SIZE * 3];
     assert_int_equal(zn_loader_new(&p.set, &(zn_loader_options){ .batch = BATCH, .crop.size = SIZE }, &l), ZN_OK);
-    assert_int_equal(zn_loader_next(l, 0, batch), ZN_EFORMAT);
+    assert_int_equal(zn_loader_next(l, 0, NULL, batch), ZN_EFORMAT);
     assert_non_null(strstr(zn_error_text(), "none of the 7 images"));
     zn_loader_free(l);
 }

@@ -32,7 +32,7 @@ static float *batches(int threads, int64_t first, int count, size_t *floats)
     *floats = (size_t)4 * 32 * 32 * 3;
     float *all = zn_alloc(sizeof(float) * *floats * (size_t)count);
     for (int i = 0; i < count; i++)
-        assert_int_equal(zn_loader_next(l, first + i, all + *floats * (size_t)i), ZN_OK);
+        assert_int_equal(zn_loader_next(l, first + i, NULL, all + *floats * (size_t)i), ZN_OK);
     zn_loader_free(l);
     zn_dataset_close(d);
     return all;

@@ -1,8 +1,6 @@
 /* Finds and reads quantised layers of MLX files. */
 #include "io/weights/mlx.h"
 
-#include "base/alloc.h"
-#include "base/convert.h"
 #include "base/fail.h"
 #include "io/weights/reader.h"
 
@@ -54,28 +52,5 @@ zn_status zn_mlx_find(const zn_weights *w, const char *name, int64_t columns, zn
                        " inputs are no known quantisation",
                        w->name, name, words, groups, columns);
     *layer = m;
-    return ZN_OK;
-}
-
-zn_status zn_mlx_rows(const zn_mlx *layer, int64_t first, int64_t count, float *out)
-{
-    const size_t groups = (size_t)layer->scales->shape[1], columns = (size_t)layer->columns;
-    float *scales;
-    if (first < 0 || count < 0 || first > layer->rows || count > layer->rows - first)
-        return ZN_FAIL(ZN_EINVALID, "rows %" PRId64 " to %" PRId64 " of a layer with %" PRId64, first, first + count,
-                       layer->rows);
-    ZN_TRY(zn_alloc_for("scales of a row", 2 * groups * sizeof *scales, (void **)&scales));
-    const size_t scale_size = zn_dtype_size(layer->scales->dtype), bias_size = zn_dtype_size(layer->biases->dtype);
-    for (int64_t i = 0; i < count; i++) {
-        const size_t row = (size_t)(first + i);
-        zn_to_f32(scales, (const uint8_t *)layer->scales->data + row * groups * scale_size, layer->scales->dtype,
-                  groups);
-        zn_to_f32(scales + groups, (const uint8_t *)layer->biases->data + row * groups * bias_size,
-                  layer->biases->dtype, groups);
-        zn_mlx_to_f32(out + (size_t)i * columns,
-                      (const uint8_t *)layer->weight->data + row * (size_t)layer->weight->shape[1] * 4, scales,
-                      scales + groups, columns, &layer->form);
-    }
-    zn_free(scales);
     return ZN_OK;
 }

@@ -7,18 +7,16 @@
 
 #include <string.h>
 
-/* Positions of the encoder's input, or of the decoder's output, for each of a latent. */
-static int ratio_of(const zn_wan_form *k) { return 1 << (k->levels - 1 + k->staged); }
+static int patch_of(int downscale) { return downscale > 8 ? 2 : 1; }
 
-zn_wan_tiles zn_wan_decode_tiles(const zn_wan_form *k, int side, int step)
+zn_wan_tiles zn_wan_decode_tiles(int downscale, int side, int step)
 {
-    const int ratio = ratio_of(k);
-    return (zn_wan_tiles){ side / ratio, step / ratio, step, side - step, k->staged ? 2 : 1 };
+    return (zn_wan_tiles){ side / downscale, step / downscale, step, side - step, patch_of(downscale) };
 }
 
-zn_wan_tiles zn_wan_encode_tiles(const zn_wan_form *k, int side, int step)
+zn_wan_tiles zn_wan_encode_tiles(int downscale, int side, int step)
 {
-    const int patch = k->staged ? 2 : 1, ratio = ratio_of(k) / patch;
+    const int patch = patch_of(downscale), ratio = downscale / patch;
     return (zn_wan_tiles){ side * patch, step * patch, step / ratio, side / ratio - step / ratio, 1 };
 }
 

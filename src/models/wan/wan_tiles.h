@@ -1,12 +1,12 @@
 /* Large frames in overlapping tiles that fade into each other, as diffusers does it: less memory, other results, since
  * a tile sees nothing outside of itself.
  *
- *     const zn_wan_tiles t = zn_wan_decode_tiles(&zn_wan21, 256, 192);
+ *     const zn_wan_tiles t = zn_wan_decode_tiles(8, 256, 192);
  *     ZN_TRY(zn_wan_tiled(&t, run, self, z, latent_shape, y, clip_shape)); */
 #ifndef ZN_WAN_TILES_H
 #define ZN_WAN_TILES_H
 
-#include "models/wan/wan.h"
+#include "tensor/shape.h"
 
 typedef struct zn_wan_tiles {
     int side, step;       /* of tiles, in positions of the input */
@@ -14,9 +14,10 @@ typedef struct zn_wan_tiles {
     int patch;            /* positions of the output that fade together */
 } zn_wan_tiles;
 
-/* For tiles of `side` pixels, `step` apart. Of 2.2 the encoder counts patches, so its tiles are twice as large. */
-zn_wan_tiles zn_wan_decode_tiles(const zn_wan_form *k, int side, int step);
-zn_wan_tiles zn_wan_encode_tiles(const zn_wan_form *k, int side, int step);
+/* For tiles of `side` pixels, `step` apart, of a network of `downscale` pixels to a latent one. Those of 16 (2.2) take
+ * pixels in patches of two, and the encoder counts patches, so its tiles are twice as large. */
+zn_wan_tiles zn_wan_decode_tiles(int downscale, int side, int step);
+zn_wan_tiles zn_wan_encode_tiles(int downscale, int side, int step);
 
 /* Computes one tile: x of shape `in` to y of shape `out`, all frames of it. */
 typedef zn_status (*zn_wan_tile)(void *self, const float *x, zn_shape in, float *y, zn_shape out);

@@ -83,15 +83,10 @@ static zn_status run_tile(void *self, const float *x, zn_shape in, float *y, zn_
     return ZN_OK;
 }
 
-/* The networks of 16 pixels to a latent one take pixels in patches of two. */
-static int patch_of(const zn_model *m) { return m->config.downscale > 8 ? 2 : 1; }
-
 static zn_wan_tiles tiles_of(const zn_model *m, zn_part part, int side)
 {
-    const int ratio = m->config.downscale, patch = patch_of(m), step = side - side / OVERLAP;
-    if (part == ZN_DECODER)
-        return (zn_wan_tiles){ side / ratio, step / ratio, step, side - step, patch };
-    return (zn_wan_tiles){ side * patch, step * patch, step * patch / ratio, (side - step) * patch / ratio, 1 };
+    const int step = side - side / OVERLAP;
+    return (part == ZN_DECODER ? zn_wan_decode_tiles : zn_wan_encode_tiles)(m->config.downscale, side, step);
 }
 
 static zn_status run(int side, const zn_model *model, zn_part part, const zn_clip_options *o, const float *x,

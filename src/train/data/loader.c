@@ -218,7 +218,7 @@ static zn_status tell_skipped(const zn_loader *l, zn_parcel *skipped)
     return status;
 }
 
-zn_status zn_loader_next_pair(zn_loader *l, int64_t step, float *inputs, float *out)
+zn_status zn_loader_next(zn_loader *l, int64_t step, float *inputs, float *out)
 {
     const int ahead = l->options.ahead;
     const double start = zn_clock_ms();
@@ -254,7 +254,5 @@ zn_status zn_loader_next_pair(zn_loader *l, int64_t step, float *inputs, float *
     ZN_TRY(status);
     return tell_skipped(l, &skipped);
 }
-
-zn_status zn_loader_next(zn_loader *l, int64_t step, float *out) { return zn_loader_next_pair(l, step, NULL, out); }
 
 double zn_loader_waited(const zn_loader *l) { return l->waited; }

@@ -2,7 +2,7 @@
  *
  *     zn_loader *l;
  *     ZN_TRY(zn_loader_new(data, &(zn_loader_options){ .batch = 16, .crop.size = 128, .seed = 1 }, &l));
- *     ZN_TRY(zn_loader_next(l, step, batch));          // [batch][size][size][3] in [0,1]; videos: [batch][frames]...
+ *     ZN_TRY(zn_loader_next(l, step, NULL, batch));    // [batch][size][size][3] in [0,1]; videos: [batch][frames]...
  *     zn_loader_free(l);
  *
  * A batch depends on the seed and its step number alone: not on threads, not on what was read before. So a run can be
@@ -34,11 +34,9 @@ typedef struct zn_loader_options {
 ZN_MUST_USE zn_status zn_loader_new(const zn_dataset *data, const zn_loader_options *options, zn_loader **out);
 void zn_loader_free(zn_loader *l);
 
-/* Steps must be asked for in ascending order without gaps; the first call says where to begin. */
-ZN_MUST_USE zn_status zn_loader_next(zn_loader *l, int64_t step, float *out);
-
-/* With prepare: inputs and pictures of the step. */
-ZN_MUST_USE zn_status zn_loader_next_pair(zn_loader *l, int64_t step, float *inputs, float *out);
+/* Inputs and pictures of the step; without `prepare`, inputs is NULL. Steps must be asked for in ascending order
+ * without gaps; the first call says where to begin. */
+ZN_MUST_USE zn_status zn_loader_next(zn_loader *l, int64_t step, float *inputs, float *out);
 
 /* Seconds that calls of zn_loader_next spent waiting. */
 double zn_loader_waited(const zn_loader *l);
