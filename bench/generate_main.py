@@ -120,7 +120,7 @@ def main():
     p.add_argument("--zenith", default="build/cli/zenith")
     p.add_argument("--types", default="q4_0,q8_0", help="of the weights")
     p.add_argument("--sizes", default="512", help="sides of square images")
-    p.add_argument("--tokens", type=int, default=13, help="of the prompt with its template, for our text encoder")
+    p.add_argument("--tokens", type=int, default=11, help="for our text encoder; the prompt has 11 with its template")
     p.add_argument("--steps", type=int, default=1)
     p.add_argument("--rounds", type=int, default=1)
     p.add_argument("--runs", type=int, default=1, help="of each of our parts; the fastest counts")

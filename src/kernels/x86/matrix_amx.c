@@ -171,7 +171,15 @@ static void run(const void *args, zn_range r)
     tile_end();
 }
 
+/* Fewer rows are multiplied faster by VNNI: measured 0.65 to 0.95 of the time with 11 to 60 rows. */
+static bool has_many_rows(const void *args)
+{
+    enum { FEW_ROWS = 64 };
+    const zn_matrix_i8_args *a = args;
+    return a->rows >= FEW_ROWS;
+}
+
 extern const zn_simd_table zn_table_amx;
 const zn_simd_table zn_table_amx = { "amx",
                                      ZN_CPU_AMX_I8 | ZN_CPU_AVX512VNNI,
-                                     { [ZN_SIMD_matrix_i8] = { run, NULL } } };
+                                     { [ZN_SIMD_matrix_i8] = { run, has_many_rows } } };
