@@ -166,7 +166,7 @@ static zn_status borrow_context(zn_run *r)
         o.threads = zn_ranks_threads(r->options.ranks);
     ZN_TRY(zn_context_borrow(o.context, o.threads, &r->context));
     r->pool = zn_context_pool(r->context);
-    char name[16];
+    char name[24];
     return zn_context_device(r->context, own_device(r, o.device, name, sizeof name), &r->device);
 }
 
