@@ -1,6 +1,7 @@
 #include "commands/film.h"
 
 #include "commands.h"
+#include "commands/clip.h"
 #include "ui/compute.h"
 #include "ui/extensions.h"
 #include "ui/facts.h"
@@ -203,7 +204,7 @@ static zn_status by_video(film_pipe *p)
     const zn_options compute = compute_options(p->s->o, &p->s->bar);
     const zn_image *image;
     zn_video *v;
-    zn_status status = zn_video_new(p->s->model, &compute, &v);
+    zn_status status = new_video(p->s, &compute, &v);
     while (status == ZN_OK && (status = film_next(p, &image)) == ZN_OK && image)
         status = pass(p, v, image);
     if (status == ZN_OK)

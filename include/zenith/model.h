@@ -48,6 +48,12 @@ ZN_API ZN_MUST_USE zn_status zn_model_open(const char *path, zn_model **out);
  */
 ZN_API ZN_MUST_USE zn_status zn_model_extend(zn_model *model, const char *path);
 
+/* Gives back the memory of the large weights of a video autoencoder, which are read from the model's files again when a
+ * layer is prepared for running: then there is no second copy of them in 32 bits. Call it before the model is used, and
+ * use it then with zn_video and zn_codec on the CPU only. The files must stay as they are. Does nothing to other models
+ * and to random ones. */
+ZN_API ZN_MUST_USE zn_status zn_model_release(zn_model *model);
+
 /* Finds weights by name, file or folder: an existing path is opened as it is; otherwise NAME is searched in
  * $ZENITH_MODELS (colon-separated), the user's data folder ($XDG_DATA_HOME/zenith/models), ./weights,
  * those of the program and of the library (../share/zenith/models beside its folder, or weights/ beside its build

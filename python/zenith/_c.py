@@ -1310,6 +1310,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "zn_latent_family_at": (c_char_p, [c_int, POINTER(c_double), POINTER(c_double)]),
     "zn_model_open": (c_int, [c_char_p, POINTER(POINTER(zn_model))]),
     "zn_model_extend": (c_int, [POINTER(zn_model), c_char_p]),
+    "zn_model_release": (c_int, [POINTER(zn_model)]),
     "zn_model_find": (c_int, [c_char_p, POINTER(POINTER(zn_model))]),
     "zn_model_random": (c_int, [c_char_p, c_uint64, POINTER(POINTER(zn_model))]),
     "zn_model_free": (None, [POINTER(zn_model)]),

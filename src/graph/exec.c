@@ -85,6 +85,19 @@ static void lay_out(zn_exec *e)
     }
 }
 
+/* Weights that stay in their file are there for steps that pack them. */
+static zn_status check_deferred(const zn_node *n, const zn_prepare *p, size_t packed)
+{
+    const unsigned packs = packed ? n->op->packing(n, p).sources : 0;
+    for (int i = 0; i < n->source_count; i++) {
+        const zn_node *parameter = packs & 1u << i ? NULL : zn_deferred_source(n->source[i]);
+        if (parameter)
+            return ZN_FAIL(ZN_EUNSUPPORTED, "parameter '%s' was released, but %s needs all of it", parameter->name,
+                           n->op->name);
+    }
+    return ZN_OK;
+}
+
 /* Makes what a step keeps between runs. The constants that it reads must be computed already. */
 static zn_status prepare_step(zn_exec *e, int step)
 {
@@ -93,11 +106,10 @@ static zn_status prepare_step(zn_exec *e, int step)
     const size_t packed = zn_needs_of(n, &e->prepare).packed;
     if (n->op->prepare)
         n->op->prepare(n, &own, e->prepared + e->prepared_at[step]);
+    ZN_TRY(check_deferred(n, &own, packed));
     if (packed && e->options.packs)
-        return zn_packs_get(e->options.packs, n, &own, packed, &e->packed[step]);
-    if (packed)
-        n->op->pack(n, &own, (void *)(uintptr_t)e->packed[step]);
-    return ZN_OK;
+        return zn_packs_get(e->options.packs, n, &own, packed, &e->fetched, &e->packed[step]);
+    return packed ? zn_pack_into(n, &own, &e->fetched, (void *)(uintptr_t)e->packed[step]) : ZN_OK;
 }
 
 static zn_status place(zn_exec *e, zn_graph *g)
@@ -121,6 +133,8 @@ static zn_status place(zn_exec *e, zn_graph *g)
             n->op->run(n, &c);
         }
     }
+    zn_free(e->fetched.values);
+    e->fetched = (zn_fetched){ 0 };
     return ZN_OK;
 }
 
@@ -284,6 +298,7 @@ void zn_exec_free(zn_exec *e)
     zn_free(e->prepared);
     zn_free(e->packed);
     zn_free(e->own_packed);
+    zn_free(e->fetched.values);
     zn_free(e);
 }
 

@@ -25,6 +25,7 @@ struct zn_exec {
     size_t *prepared_at; /* by step */
     const void **packed; /* by step: packed weights, either shared or in own_packed */
     char *own_packed;
+    zn_fetched fetched;      /* while steps are prepared */
     zn_mirror mirror;        /* copies of this memory on the device; empty without a device */
     zn_turns turns;          /* weights that take turns on the device; empty if there is room for all */
     zn_recording *recording; /* of a run's launches; NULL: there is none yet */

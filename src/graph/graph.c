@@ -173,6 +173,7 @@ zn_graph *zn_graph_extract(const zn_graph *g, const zn_node *from, const zn_node
             map[i]->role = n->role;
             map[i]->data = n->data;
             map[i]->packed = n->packed;
+            map[i]->deferred = n->deferred;
         } else if ((i > from->index || n->constant) && !n->op->is_leaf) {
             zn_node *sources[ZN_MAX_SOURCES];
             bool whole = true;

@@ -59,6 +59,11 @@ typedef struct zn_start {
     float a;
 } zn_start;
 
+/* Values of a parameter that are read from their file when a step packs them, and not kept. */
+typedef struct zn_deferred {
+    zn_status (*read)(const struct zn_deferred *self, float *out); /* all of them, in our layout */
+} zn_deferred;
+
 struct zn_node {
     const zn_op *op;
     zn_graph *graph;
@@ -82,7 +87,8 @@ struct zn_node {
     zn_start start;          /* parameters */
     float *data;             /* parameters and inputs: set by the owner; other nodes: set by the plan */
     const zn_packed *packed; /* parameters of ZN_LAYOUT_ROWS: replaces data; set by the owner */
-    zn_node *gradient;       /* used by autodiff only */
+    const zn_deferred *deferred; /* parameters: replaces data for steps that pack it; set by the owner */
+    zn_node *gradient;           /* used by autodiff only */
 };
 
 /* Resources for running one node. */

@@ -75,7 +75,8 @@ static void add_constant(zn_sha256 *sum, const zn_node *n)
     zn_sha256_add(sum, &n->op, sizeof n->op);
     zn_sha256_add(sum, n->shape.dim, sizeof *n->shape.dim * (size_t)n->shape.rank);
     if (n->op->is_leaf) {
-        zn_sha256_add(sum, &n->data, sizeof n->data);
+        const void *identity = n->data || !n->deferred ? (const void *)n->data : n->deferred;
+        zn_sha256_add(sum, &identity, sizeof identity);
         return;
     }
     zn_sha256_add(sum, n->attribute, n->attribute_size);
@@ -100,6 +101,50 @@ static key key_of(const zn_node *n, const zn_prepare *p, size_t size)
     return k;
 }
 
+/* ---- packing ---- */
+
+zn_node *zn_deferred_source(const zn_node *source)
+{
+    zn_node *n = (zn_node *)source;
+    if (n->op->view && n->source_count)
+        n = n->source[0];
+    return n->op == &zn_op_parameter && !n->data && n->deferred ? n : NULL;
+}
+
+static zn_status fetch(zn_fetched *f, const zn_node *parameter)
+{
+    if (f->of == parameter->deferred)
+        return ZN_OK;
+    zn_free(f->values);
+    *f = (zn_fetched){ 0 };
+    ZN_TRY(zn_alloc_for("weights", sizeof(float) * (size_t)zn_shape_count(parameter->shape), (void **)&f->values));
+    ZN_TRY(parameter->deferred->read(parameter->deferred, f->values));
+    f->of = parameter->deferred;
+    return ZN_OK;
+}
+
+/* A node has its weights only while they are packed. */
+zn_status zn_pack_into(const zn_node *n, const zn_prepare *p, zn_fetched *f, void *packed)
+{
+    zn_node *weights = NULL, *parameter = NULL;
+    const unsigned sources = n->op->packing(n, p).sources;
+    for (int i = 0; i < n->source_count && !parameter; i++)
+        if (sources & 1u << i) {
+            weights = n->source[i];
+            parameter = zn_deferred_source(weights);
+        }
+    if (!parameter) {
+        n->op->pack(n, p, packed);
+        return ZN_OK;
+    }
+    ZN_TRY(fetch(f, parameter));
+    parameter->data = f->values;
+    weights->data = weights == parameter ? f->values : weights->op->view(weights);
+    n->op->pack(n, p, packed);
+    parameter->data = weights->data = NULL;
+    return ZN_OK;
+}
+
 /* ---- entries; the cache is locked ---- */
 
 static void release(zn_pack_cache *c, entry *e)
@@ -115,19 +160,22 @@ static void release(zn_pack_cache *c, entry *e)
     zn_free(e);
 }
 
-static zn_status make_entry(zn_pack_cache *c, const zn_node *n, const zn_prepare *p, size_t size, key k, entry **out)
+static zn_status make_entry(zn_pack_cache *c, const zn_node *n, const zn_prepare *p, size_t size, key k, zn_fetched *f,
+                            entry **out)
 {
     entry *e = zn_calloc(1, sizeof *e);
     if (!e)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for packed weights");
-    const zn_status status = zn_alloc_for("packed weights", size, &e->packed);
+    zn_status status = zn_alloc_for("packed weights", size, &e->packed);
+    if (status == ZN_OK)
+        status = zn_pack_into(n, p, f, e->packed);
     if (status != ZN_OK) {
+        zn_free(e->packed);
         zn_free(e);
         return status;
     }
     e->key = k;
     e->size = size;
-    n->op->pack(n, p, e->packed);
     e->next = c->entries;
     c->entries = *out = e;
     c->bytes += size;
@@ -143,7 +191,8 @@ static bool holds(const zn_packs *packs, const entry *e)
     return false;
 }
 
-static zn_status find_or_make(zn_packs *packs, const zn_node *n, const zn_prepare *p, size_t size, entry **out)
+static zn_status find_or_make(zn_packs *packs, const zn_node *n, const zn_prepare *p, size_t size, zn_fetched *f,
+                              entry **out)
 {
     zn_pack_cache *c = packs->cache;
     const key k = key_of(n, p, size);
@@ -153,7 +202,7 @@ static zn_status find_or_make(zn_packs *packs, const zn_node *n, const zn_prepar
     while (e && memcmp(&e->key, &k, sizeof k))
         e = e->next;
     if (!e)
-        ZN_TRY(make_entry(c, n, p, size, k, &e));
+        ZN_TRY(make_entry(c, n, p, size, k, f, &e));
     if (!holds(packs, e)) {
         e->users++;
         packs->held[packs->count++] = e;
@@ -186,11 +235,12 @@ void zn_packs_free(zn_packs *packs)
 }
 
 /* Packs while holding the lock. Otherwise two handles that start at the same time would pack the same weights twice. */
-zn_status zn_packs_get(zn_packs *packs, const zn_node *n, const zn_prepare *p, size_t bytes, const void **packed)
+zn_status zn_packs_get(zn_packs *packs, const zn_node *n, const zn_prepare *p, size_t bytes, zn_fetched *f,
+                       const void **packed)
 {
     entry *e = NULL;
     pthread_mutex_lock(&packs->cache->lock);
-    const zn_status status = find_or_make(packs, n, p, bytes, &e);
+    const zn_status status = find_or_make(packs, n, p, bytes, f, &e);
     pthread_mutex_unlock(&packs->cache->lock);
     if (status == ZN_OK)
         *packed = e->packed;

@@ -5,7 +5,7 @@
  *     ZN_TRY(zn_pack_cache_new(&cache));
  *     zn_packs *packs;                           // of a handle: keeps its entries until it is freed
  *     ZN_TRY(zn_packs_new(cache, &packs));
- *     ZN_TRY(zn_packs_get(packs, node, &prepare, bytes, &packed));
+ *     ZN_TRY(zn_packs_get(packs, node, &prepare, bytes, &fetched, &packed));
  *     zn_packs_free(packs);                      // frees entries that no other handle uses
  *     zn_pack_cache_free(cache);
  *
@@ -30,9 +30,20 @@ int64_t zn_pack_cache_made(zn_pack_cache *cache); /* number of entries packed so
 ZN_MUST_USE zn_status zn_packs_new(zn_pack_cache *cache, zn_packs **out);
 void zn_packs_free(zn_packs *packs);
 
+/* The last values that were read of a deferred parameter (zn_deferred): layers pack it in several parts, one after the
+ * other. */
+typedef struct zn_fetched {
+    const zn_deferred *of;
+    float *values; /* zn_free it in the end */
+} zn_fetched;
+
 /* Finds or makes the packed weights of a node: `bytes` bytes (zn_needs.packed). The constant sources of the node must
- * already be computed. */
-ZN_MUST_USE zn_status zn_packs_get(zn_packs *packs, const zn_node *n, const zn_prepare *p, size_t bytes,
+ * already be computed, or be deferred. */
+ZN_MUST_USE zn_status zn_packs_get(zn_packs *packs, const zn_node *n, const zn_prepare *p, size_t bytes, zn_fetched *f,
                                    const void **packed);
+/* The same into `packed`. */
+ZN_MUST_USE zn_status zn_pack_into(const zn_node *n, const zn_prepare *p, zn_fetched *f, void *packed);
+/* The deferred parameter that a source of a node is, or is a part of; NULL: it is none, or has values. */
+zn_node *zn_deferred_source(const zn_node *source);
 
 #endif

@@ -73,12 +73,12 @@ static zn_node *take_over(const zn_node *n, const life *lives, const int64_t *of
     return offset[source->index] >= 0 && l->last == n->index && reads == 1 && fits ? source : NULL;
 }
 
-/* Whether n is a part of a parameter, and has been set to it. */
+/* Whether n is a part of a parameter, and has been set to it. One that is read later has no address yet. */
 static bool view(zn_node *n)
 {
-    if (!n->op->view || n->source[0]->op != &zn_op_parameter || !n->source[0]->data)
+    if (!n->op->view || n->source[0]->op != &zn_op_parameter || !(n->source[0]->data || n->source[0]->deferred))
         return false;
-    n->data = n->op->view(n);
+    n->data = n->source[0]->data ? n->op->view(n) : NULL;
     return true;
 }
 
@@ -134,7 +134,7 @@ zn_status zn_plan_check_parameters(const zn_plan *plan)
     for (int i = 0; i < plan->step_count; i++)
         for (int s = 0; s < plan->steps[i]->source_count; s++) {
             const zn_node *n = plan->steps[i]->source[s];
-            if (n->op != &zn_op_parameter || n->data)
+            if (n->op != &zn_op_parameter || n->data || n->deferred)
                 continue;
             if (!n->packed)
                 return ZN_FAIL(ZN_ENOTFOUND, "parameter '%s' has no values", n->name);

@@ -62,8 +62,10 @@ typedef struct zn_model_parameter {
     zn_shape shape;
     zn_layout layout;
     zn_role role;
-    zn_part part; /* that it belongs to; of what parts share, the first that was added */
-    float *data;
+    zn_part part;                /* that it belongs to; of what parts share, the first that was added */
+    float *data;                 /* NULL once released (zn_model_release) */
+    const char *file, *tensor;   /* where the values come from; NULL: from no file */
+    const zn_deferred *deferred; /* reads them again, once they are released */
 } zn_model_parameter;
 
 /* What an architecture can do; which parts a model has decides what it does. */

@@ -47,6 +47,8 @@ void zn_model_free(zn_model *m)
         return;
     for (int i = 0; i < m->count; i++)
         zn_free(m->parameters[i].data);
+    for (int i = 0; i < 2; i++)
+        zn_weights_close(m->files[i]);
     zn_free(m->parameters);
     zn_arena_free(&m->arena);
     zn_free(m);
@@ -73,6 +75,7 @@ static zn_status add_parameter(zn_model *m, zn_part part, const zn_node *n, zn_m
 
 typedef struct source {
     const zn_weights *file;
+    const char *path; /* of the file, in the model's arena */
     const zn_naming *naming;
     zn_rng *rng;
 } source;
@@ -109,7 +112,7 @@ static int64_t fan_in(const zn_model *m, const zn_model_parameter *p)
 
 /* Of a parameter that a file keeps in 8 bits with a scale for all of it (io/weights/scaled.h): multiplies by the scale.
  */
-static zn_status apply_scale(const zn_weights *file, const zn_weight *w, zn_model_parameter *p)
+static zn_status apply_scale(const zn_weights *file, const zn_weight *w, int64_t count, float *values)
 {
     char layer[256];
     const size_t length = strlen(w->name), end = strlen(".weight");
@@ -126,18 +129,19 @@ static zn_status apply_scale(const zn_weights *file, const zn_weight *w, zn_mode
         return ZN_FAIL(ZN_EUNSUPPORTED, "tensor '%s' has a scale for each row; an autoencoder needs one for all of it",
                        w->name);
     zn_to_f32(&scale, s.scales->data, s.scales->dtype, 1);
-    for (int64_t i = 0; i < zn_shape_count(p->shape); i++)
-        p->data[i] *= scale;
+    for (int64_t i = 0; i < count; i++)
+        values[i] *= scale;
     return ZN_OK;
 }
 
-static zn_status fill(const zn_model *m, const source *from, const zn_weight *w, const zn_node *n,
-                      zn_model_parameter *p)
+static zn_status fill(zn_model *m, const source *from, const zn_weight *w, const zn_node *n, zn_model_parameter *p)
 {
     const int64_t count = zn_shape_count(p->shape);
     if (w) {
         ZN_TRY(zn_weight_import(w, p->shape, p->layout, p->data));
-        return apply_scale(from->file, w, p);
+        p->file = from->path;
+        p->tensor = zn_arena_copy(&m->arena, w->name);
+        return p->tensor ? apply_scale(from->file, w, count, p->data) : ZN_FAIL(ZN_ENOMEM, "out of memory for a model");
     }
     const zn_fresh fresh = { .shape = p->shape, .fan_in = fan_in(m, p), .rng = from->rng, .out = p->data };
     if (zn_start_fill(n, m->arch->start, &fresh))
@@ -197,7 +201,7 @@ static zn_status add_part(zn_model *m, zn_part part, const source *from)
         const zn_node *n = zn_graph_at(g, i);
         const zn_weight *stored;
         zn_model_parameter *p = NULL;
-        if (n->op != &zn_op_parameter || n->data) /* what parts share is already there */
+        if (n->op != &zn_op_parameter || n->data || n->deferred) /* what parts share is already there */
             continue;
         status = find_stored(m, from, n, &stored);
         if (status == ZN_OK)
@@ -213,7 +217,9 @@ static zn_status add_part(zn_model *m, zn_part part, const source *from)
 
 zn_status zn_model_load_part(zn_model *m, zn_part part, const zn_weights *w, const zn_naming *naming)
 {
-    return add_part(m, part, &(source){ .file = w, .naming = naming });
+    const char *path = zn_arena_copy(&m->arena, w->name);
+    return path ? add_part(m, part, &(source){ .file = w, .path = path, .naming = naming })
+                : ZN_FAIL(ZN_ENOMEM, "out of memory for a model");
 }
 
 zn_status zn_model_load_constant(zn_model *m, zn_part part, const char *name, zn_shape shape, const zn_weight *w)
@@ -277,6 +283,77 @@ zn_status zn_model_explain_lost(const zn_model *m, zn_part part, const zn_weight
     return status;
 }
 
+/* ---- parameters that stay in their files ---- */
+
+typedef struct stored_values {
+    zn_deferred as;
+    const zn_weights *file;
+    const zn_weight *tensor;
+    zn_shape shape;
+    zn_layout layout;
+} stored_values;
+
+static zn_status read_stored(const zn_deferred *self, float *out)
+{
+    const stored_values *v = (const stored_values *)self;
+    ZN_TRY(zn_weight_import(v->tensor, v->shape, v->layout, out));
+    zn_map_release(&v->file->map, v->tensor->data, v->tensor->bytes);
+    return apply_scale(v->file, v->tensor, zn_shape_count(v->shape), out);
+}
+
+/* The open file of this path. */
+static zn_status open_file(zn_model *m, const char *path, const zn_weights **out)
+{
+    int i = 0;
+    while (i < 2 && m->files[i] && strcmp(m->files[i]->name, path))
+        i++;
+    *out = NULL;
+    if (i == 2) /* a model has no more files than parts */
+        return ZN_OK;
+    if (!m->files[i])
+        ZN_TRY(zn_weights_open(path, &m->files[i]));
+    *out = m->files[i];
+    return ZN_OK;
+}
+
+/* Small parameters stay, and so do those that layers read as they are. */
+static zn_status release(zn_model *m, zn_model_parameter *p)
+{
+    enum { LEAST = 1 << 14 };
+    const zn_weights *file;
+    if (!p->data || !p->file || zn_shape_count(p->shape) < LEAST ||
+        (p->layout != ZN_LAYOUT_CONV && p->layout != ZN_LAYOUT_CONV3D))
+        return ZN_OK;
+    ZN_TRY(open_file(m, p->file, &file));
+    const zn_weight *tensor = file ? zn_weights_find(file, p->tensor) : NULL;
+    if (!tensor)
+        return ZN_OK;
+    ZN_TRY(zn_weight_check_shape(tensor, p->shape, p->layout));
+    stored_values *v = zn_arena_alloc(&m->arena, sizeof *v);
+    if (!v)
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for a model");
+    *v = (stored_values){ { read_stored }, file, tensor, p->shape, p->layout };
+    p->deferred = &v->as;
+    zn_free(p->data);
+    p->data = NULL;
+    return ZN_OK;
+}
+
+zn_status zn_model_release(zn_model *m)
+{
+    for (int i = 0; i < m->count && (m->arch->can & ZN_CLIPS); i++)
+        ZN_TRY(release(m, &m->parameters[i]));
+    return ZN_OK;
+}
+
+size_t zn_model_bytes(const zn_model *m)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < m->count; i++)
+        bytes += m->parameters[i].data ? sizeof(float) * (size_t)zn_shape_count(m->parameters[i].shape) : 0;
+    return bytes;
+}
+
 zn_status zn_model_random_part(zn_model *m, zn_part part, uint64_t seed)
 {
     zn_rng rng = zn_rng_new(seed * 2 + (uint64_t)part);
@@ -290,9 +367,11 @@ void zn_model_bind(const zn_model *m, zn_graph *g, const char *prefix)
         zn_node *n = zn_graph_at(g, i);
         if (n->op != &zn_op_parameter || strncmp(n->name, prefix, skip))
             continue;
-        for (int k = 0; k < m->count && !n->data; k++)
-            if (strcmp(m->parameters[k].name, n->name + skip) == 0)
+        for (int k = 0; k < m->count && !n->data && !n->deferred; k++)
+            if (strcmp(m->parameters[k].name, n->name + skip) == 0) {
                 n->data = m->parameters[k].data;
+                n->deferred = n->data ? NULL : m->parameters[k].deferred;
+            }
     }
 }
 

@@ -17,6 +17,7 @@ struct zn_model {
     int count;
     size_t capacity;
     bool has[ZN_PARTS];
+    zn_weights *files[2];    /* that released parameters are read from */
     const char **attributes; /* names of the classifier's classes, in the arena; NULL: not known */
 };
 
@@ -59,6 +60,9 @@ typedef struct zn_network {
 } zn_network;
 ZN_MUST_USE zn_status zn_model_network(const zn_model *m, zn_part part, int64_t n, int64_t h, int64_t w,
                                        zn_network *out);
+
+/* Bytes of the parameters in memory. */
+size_t zn_model_bytes(const zn_model *m);
 
 /* A parameter by name, or NULL. */
 const zn_model_parameter *zn_model_parameter_find(const zn_model *m, const char *name);

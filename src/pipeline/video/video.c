@@ -74,7 +74,7 @@ const char *zn_video_plan(zn_video *v, zn_part part)
 static zn_clip_options clip_options(const zn_video *v)
 {
     const zn_compute *k = &v->compute;
-    size_t held = sizeof(float) * (size_t)zn_model_info_of(v->model)->parameters;
+    size_t held = zn_model_bytes(v->model);
     for (int i = 0; i < 2; i++)
         held += v->part[i] ? zn_clip_bytes_of(v->part[i]) : 0;
     return (zn_clip_options){ .pool = k->pool,
