@@ -1,14 +1,16 @@
 /* Times the networks of Z-Image one by one, on files of any form. Our side of bench/generate.
  *
  *     generate-parts text FILE TOKENS THREADS RUNS [cuda] [profile]
- *     generate-parts step FILE PIXELS THREADS RUNS [cuda] [profile] [LAYERS]
+ *     generate-parts step FILE PIXELS THREADS RUNS [cuda [fp8]] [profile] [LAYERS]
  *     generate-parts decode FILE PIXELS THREADS RUNS [cuda] [profile]
  *
  * PIXELS is the side of a square image; a step is one evaluation of the transformer with a caption of 32 tokens,
  * without what is computed once for all steps. LAYERS leaves out main blocks after the first LAYERS. Prints a JSON
  * object with the CPU seconds and the seconds of each run, the operations and the peak memory. With `profile`, prints
  * what the last run spent where instead; it is wall time, so nothing else should run. With `cuda`, bf16 from device
- * memory to device memory, after three runs that are not counted: the second is recorded as a CUDA graph. */
+ * memory to device memory, after three runs that are not counted: the second is recorded as a CUDA graph. With `fp8`,
+ * first in bf16, then with products in FP8, and the second object has the relative error of its result: of all main
+ * blocks, or of the layers that FILE.fp8.json names. */
 #define _DEFAULT_SOURCE
 #include "profile.h"
 
@@ -21,7 +23,9 @@
 #include "models/qwen3/qwen3.h"
 #include "models/zimage/zimage.h"
 #include "ops/ops.h"
+#include "pipeline/generate/fp8.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +37,7 @@ typedef struct job {
     const char *part, *file;
     int size; /* tokens or pixels */
     int threads, runs, layers;
-    bool cuda, profile;
+    bool cuda, profile, fp8;
 } job;
 
 /* ---- the networks ---- */
@@ -110,7 +114,34 @@ static zn_status run_once(zn_exec *e, zn_device *device)
     return device ? zn_device_wait(device) : ZN_OK;
 }
 
-static zn_status measure(const job *j, zn_exec *e, zn_device *device)
+/* The result of the first call, which later ones are compared with. */
+typedef struct reference {
+    float *data;
+    double error; /* of the last call, relative; negative: it was the first */
+} reference;
+
+static zn_status compare(zn_exec *e, zn_node *out, reference *r)
+{
+    const int64_t count = zn_shape_count(out->shape);
+    double difference = 0, all = 0;
+    ZN_TRY(zn_exec_fetch(e, &out, 1));
+    ZN_TRY(zn_exec_check_finite(e));
+    r->error = -1;
+    if (!r->data) {
+        ZN_TRY(zn_alloc_for("a result", sizeof(float) * (size_t)count, (void **)&r->data));
+        memcpy(r->data, out->data, sizeof(float) * (size_t)count);
+        return ZN_OK;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        const double d = (double)out->data[i] - (double)r->data[i];
+        difference += d * d;
+        all += (double)r->data[i] * (double)r->data[i];
+    }
+    r->error = sqrt(difference / all);
+    return ZN_OK;
+}
+
+static zn_status measure(const job *j, zn_exec *e, zn_device *device, const char *math, zn_node *out, reference *r)
 {
     double cpu[MAX_RUNS], wall[MAX_RUNS], flops = 0;
     if (device)
@@ -123,6 +154,8 @@ static zn_status measure(const job *j, zn_exec *e, zn_device *device)
         wall[i] = 1e-3 * (zn_clock_ms() - start);
         cpu[i] = cpu_seconds() - start_cpu;
     }
+    if (j->fp8)
+        ZN_TRY(compare(e, out, r));
     if (j->profile) {
         print_profile(e);
         return ZN_OK;
@@ -135,30 +168,31 @@ static zn_status measure(const job *j, zn_exec *e, zn_device *device)
            flops * 1e-9, (double)zn_exec_activation_bytes(e) / 1048576.0, (double)usage.ru_maxrss / 1024.0);
     print_numbers("cpu_s", cpu, j->runs);
     print_numbers("wall_s", wall, j->runs);
+    if (math)
+        printf(", \"math\": \"%s\"", math);
+    if (r->error >= 0)
+        printf(", \"error\": %.3e", r->error);
     printf("}\n");
+    fflush(stdout);
     return ZN_OK;
 }
 
-static zn_status run(const job *j, const struct part *p)
+/* Builds, runs and frees a network. fp8: the layers that multiply FP8 numbers, or NULL. */
+static zn_status run_network(const job *j, const struct part *p, const zn_weights *const *files, zn_pool *pool,
+                             zn_device *device, const zn_fp8_layers *fp8, reference *r)
 {
-    zn_weights *file = NULL;
-    zn_pool *pool = NULL;
-    zn_device *device = NULL;
     zn_exec *e = NULL;
     zn_node *out;
     zn_graph *g = zn_graph_new();
     zn_status status = g ? ZN_OK : ZN_FAIL(ZN_ENOMEM, "out of memory for a graph");
     if (status != ZN_OK)
         return status;
-    ZN_TRY_DONE(zn_weights_open(j->file, &file));
-    const zn_weights *const files[] = { file };
-    ZN_TRY_DONE(zn_pool_new(j->threads, &pool));
-    if (j->cuda)
-        ZN_TRY_DONE(zn_device_open("cuda", &device));
     ZN_TRY_DONE(p->build(j, files, g, &out));
     zn_graph_fuse(g, &out, 1);
-    if (j->cuda)
+    if (device)
         zn_graph_fuse_tokens(g, &out, 1);
+    if (fp8)
+        zn_graph_use_fp8(g, &out, 1, &(zn_fp8_choice){ .uses = zn_fp8_layers_use, .user = fp8 });
     const zn_exec_options options = { .pool = pool,
                                       .device = device,
                                       .math = j->cuda ? ZN_PRECISION_BF16 : ZN_PRECISION_INT8,
@@ -169,10 +203,34 @@ static zn_status run(const job *j, const struct part *p)
     for (int i = 0; i < zn_graph_count(g) && p->floats; i++)
         if (zn_graph_at(g, i)->op == &zn_op_input)
             fill(zn_graph_at(g, i));
-    status = measure(j, e, device);
+    status = measure(j, e, device, fp8 ? "fp8" : j->fp8 ? "bf16" : NULL, out, r);
 done:
     zn_exec_free(e);
     zn_graph_free(g);
+    return status;
+}
+
+static zn_status run(const job *j, const struct part *p)
+{
+    zn_weights *file = NULL;
+    zn_pool *pool = NULL;
+    zn_device *device = NULL;
+    zn_fp8_layers layers = { 0 };
+    reference r = { .error = -1 };
+    zn_status status;
+    ZN_TRY_DONE(zn_weights_open(j->file, &file));
+    const zn_weights *const files[] = { file };
+    ZN_TRY_DONE(zn_pool_new(j->threads, &pool));
+    if (j->cuda)
+        ZN_TRY_DONE(zn_device_open("cuda", &device));
+    ZN_TRY_DONE(run_network(j, p, files, pool, device, NULL, &r));
+    if (j->fp8) {
+        ZN_TRY_DONE(zn_fp8_layers_open(j->file, &layers));
+        ZN_TRY_DONE(run_network(j, p, files, pool, device, &layers, &r));
+    }
+done:
+    zn_fp8_layers_close(&layers);
+    zn_free(r.data);
     zn_device_close(device);
     zn_pool_free(pool);
     zn_weights_close(file);
@@ -182,11 +240,13 @@ done:
 int main(int argc, char **argv)
 {
     if (argc < 6) {
-        fprintf(stderr, "usage: generate-parts text|step|decode FILE SIZE THREADS RUNS [cuda] [profile] [LAYERS]\n");
+        fprintf(stderr,
+                "usage: generate-parts text|step|decode FILE SIZE THREADS RUNS [cuda [fp8]] [profile] [LAYERS]\n");
         return 2;
     }
     const bool cuda = argc > 6 && strcmp(argv[6], "cuda") == 0;
-    const int next = 6 + cuda;
+    const bool fp8 = cuda && argc > 7 && strcmp(argv[7], "fp8") == 0;
+    const int next = 6 + cuda + fp8;
     const bool profile = argc > next && strcmp(argv[next], "profile") == 0;
     const job j = { .part = argv[1],
                     .file = argv[2],
@@ -195,6 +255,7 @@ int main(int argc, char **argv)
                     .runs = atoi(argv[5]),
                     .layers = argc > next + profile ? atoi(argv[next + profile]) : 0,
                     .cuda = cuda,
+                    .fp8 = fp8,
                     .profile = profile };
     const struct part *p = NULL;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)

@@ -50,6 +50,7 @@ function(zenith_device_sources)
     cuda/sample.cu
     cuda/frames.cu
     cuda/token.cu
+    cuda/fp8.cu
     cuda/token_fused.cu
     cuda/sequence.cu
     cuda/scan.cu

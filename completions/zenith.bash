@@ -153,7 +153,7 @@ _zenith() {
         --seed) compopt +o default 2>/dev/null; return ;;
         esac ;;
     generate)
-        operands="" options="--output --transformer --text-encoder --vae --tokenizer --size --steps --seed --count --guidance --negative --shift --image --strength --mask --lora --prompts --from --preview --format --quality --lossless --background --strip --device --model --threads --precision --tile --memory --show --json --quiet --verbose --version --help"
+        operands="" options="--output --transformer --text-encoder --vae --tokenizer --size --steps --seed --count --guidance --negative --shift --image --strength --mask --lora --prompts --from --preview --format --quality --lossless --background --strip --device --model --threads --calibrate --keep --precision --tile --memory --show --json --quiet --verbose --version --help"
         case $previous in
         -o | --output) return ;;
         --transformer) return ;;
@@ -179,7 +179,8 @@ _zenith() {
         --device) _zenith_offer "cpu cuda cuda:N"; return ;;
         -m | --model) _zenith_offer "$(zenith models --names 2>/dev/null)"; return ;;
         -t | --threads) compopt +o default 2>/dev/null; return ;;
-        -p | --precision) _zenith_offer "f32 bf16 f16 int8"; return ;;
+        --keep) compopt +o default 2>/dev/null; return ;;
+        -p | --precision) _zenith_offer "f32 bf16 f16 int8 fp8"; return ;;
         --tile) _zenith_offer "auto off"; return ;;
         --memory) compopt +o default 2>/dev/null; return ;;
         esac ;;

@@ -194,8 +194,8 @@ stage_cuda() {
     release_kernels &&
         cmake -S . -B build-emulated -G Ninja -DZENITH_CUDA=EMULATED -DZENITH_TESTS=ON -DZENITH_KERNELS="$PWD/build" &&
         cmake --build build-emulated -j "$jobs" --target check-cuda check-device check-device-ops check-device-train \
-            check-generate-device &&
-        run_ctest build-emulated 900 -R '^kernels.(cuda|device|device_ops|device_train|generate_device)$'
+            check-generate-device check-fp8 &&
+        run_ctest build-emulated 900 -R '^kernels.(cuda|device|device_ops|device_train|generate_device|fp8)$'
 }
 
 stage_fuzz() { release_kernels && KERNELS=$PWD/build scripts/fuzz.sh "$fuzz_seconds"; }

@@ -309,6 +309,45 @@ static int make_one(void *self, int i, json *object)
     return status;
 }
 
+/* ---- FP8: measuring instead of an image ---- */
+
+static void report_layer(void *self, const char *layer, double error, int kept)
+{
+    facts *f = self;
+    if (!f->json) {
+        say("%s  %.2e%s\n", layer, error, kept ? "  bf16" : "");
+        return;
+    }
+    json_open(&f->out, NULL, '{');
+    json_text(&f->out, "layer", layer);
+    json_real(&f->out, "error", error);
+    json_bool(&f->out, "kept", kept);
+    json_close(&f->out, '}');
+}
+
+static int calibrate(work *w)
+{
+    facts f;
+    const zn_calibration c = { .size = sizeof c,
+                               .file = *w->o->calibrate ? w->o->calibrate : NULL,
+                               .keep = w->o->share,
+                               .visit = w->o->quiet && !w->o->json ? NULL : report_layer,
+                               .user = &f };
+    parameters_set(&w->p.prompt, w->prompts.items[0]);
+    const zn_generation request = request_of(w);
+    facts_begin(&f, w->o->json);
+    if (f.json)
+        json_open(&f.out, "layers", '[');
+    const zn_status measured = zn_generator_calibrate(w->generator, &request, &c);
+    progress_erase();
+    if (measured != ZN_OK)
+        complain("%s", zn_error_text());
+    if (f.json)
+        json_close(&f.out, ']');
+    facts_end(&f);
+    return measured == ZN_OK ? 0 : EXIT_FAILURE;
+}
+
 /* ---- all of them ---- */
 
 /* Creates the folder of the results with all folders above it. */
@@ -363,6 +402,15 @@ static int check_processes(const work *w)
     return 0;
 }
 
+static int check_calibration(const work *w)
+{
+    const options *o = w->o;
+    return o->output                      ? usage_error(o->command->name, "--calibrate makes no image; leave -o out")
+           : w->count > 1                 ? usage_error(o->command->name, "--calibrate takes one prompt")
+           : zn_ranks_count(w->ranks) > 1 ? usage_error(o->command->name, "--calibrate does not run under mpirun")
+                                          : 0;
+}
+
 static int prepare(work *w)
 {
     const options *o = w->o;
@@ -375,7 +423,7 @@ static int prepare(work *w)
     if (status)
         return status;
     w->count = w->prompts.count * (o->count ? o->count : 1);
-    status = generate_check_output(o, &w->p, w->count);
+    status = o->calibrate ? check_calibration(w) : generate_check_output(o, &w->p, w->count);
     if (!status)
         status = generate_images(o, &w->p, &w->image, &w->mask);
     interrupt_catch();
@@ -389,7 +437,7 @@ static int run(const options *o, zn_ranks *ranks)
     int status = ranks_agree(ranks, prepare(&w));
     if (!status) {
         explain(&w);
-        status = make_all(&w);
+        status = o->calibrate ? calibrate(&w) : make_all(&w);
     }
     progress_erase();
     zn_generator_free(w.generator);

@@ -50,7 +50,8 @@ typedef struct options {
         *damage;
     const char *classifier, *latent, *attribute, *amount, *device, *scaling;
     const char *transformer, *text_encoder, *vae, *tokenizer;
-    const char *negative, *prompts, *image, *mask, *preview; /* negative and preview may be "" */
+    const char *negative, *prompts, *image, *mask, *preview, *calibrate; /* negative, preview and calibrate
+                                                                          * may be "" */
     const char *token, *sha256;
     const char *noise_seed, *guidance, *shift, *strength, *eta; /* valid numbers; NULL: not given */
     const char *loras[MOST_LORAS + 1];                          /* all --lora values; ends with NULL */
@@ -61,7 +62,7 @@ typedef struct options {
     int lpips;                        /* zn_lpips */
     int scale;                        /* of upscale: 2 or 4; of reconstruct: 1 to 16 */
     int points;                       /* of sample */
-    double share;                     /* of reconstruct: above 0, up to 1 */
+    double share;                     /* of reconstruct and generate: above 0, up to 1 */
     int size[2];                      /* width, height */
     uint8_t background[3];
     size_t memory;

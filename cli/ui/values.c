@@ -243,7 +243,7 @@ static int precision_up_to(zn_precision last, const char *text, void *field)
 }
 
 int value_precision(const char *text, void *field) { return precision_up_to(ZN_PRECISION_F16, text, field); }
-int value_generating(const char *text, void *field) { return precision_up_to(ZN_PRECISION_INT8, text, field); }
+int value_generating(const char *text, void *field) { return precision_up_to(ZN_PRECISION_FP8, text, field); }
 int value_learning(const char *text, void *field) { return precision_up_to(ZN_PRECISION_F16, text, field); }
 
 int value_device(const char *text, void *field)

@@ -122,6 +122,22 @@ ZN_API ZN_MUST_USE zn_status zn_generation_check(const zn_generation *request);
 
 ZN_API ZN_MUST_USE zn_status zn_generate(zn_generator *g, const zn_generation *request, zn_image **out);
 
+/* Measures which layers of the transformer need more precision than FP8. Takes the steps that zn_generate would take
+ * for the request, and at each step evaluates the network again with one layer after the other in FP8. Writes the
+ * relative error of a step for each layer, and the list of the worst ones, to a file; a generator with ZN_PRECISION_FP8
+ * keeps those in bf16 if it finds the file beside the transformer's weights, named like these with .fp8.json after it.
+ * Not with guidance or an image to start from. */
+typedef struct zn_calibration {
+    size_t size;      /* sizeof, see zn_options */
+    const char *file; /* NULL: beside the weights */
+    double keep;      /* share of the layers that stay in bf16, up to 1; 0: 0.1 */
+    /* Called for each layer after the file is written, the worst first; may be NULL. */
+    void (*visit)(void *user, const char *layer, double error, int kept);
+    void *user;
+} zn_calibration;
+ZN_API ZN_MUST_USE zn_status zn_generator_calibrate(zn_generator *g, const zn_generation *request,
+                                                    const zn_calibration *calibration);
+
 /* Facts about the last zn_generate, for reports; in a progress callback, those of the stages before. */
 typedef struct zn_generation_report {
     size_t size;

@@ -27,6 +27,7 @@ ZN_PRECISION_F32 = ZN_PRECISION_DEFAULT + 1
 ZN_PRECISION_BF16 = ZN_PRECISION_F32 + 1
 ZN_PRECISION_F16 = ZN_PRECISION_BF16 + 1
 ZN_PRECISION_INT8 = ZN_PRECISION_F16 + 1
+ZN_PRECISION_FP8 = ZN_PRECISION_INT8 + 1
 ZN_TILE_AUTO = 0
 ZN_TILE_OFF = -1
 ZN_TASK_AUTO = 0
@@ -983,6 +984,21 @@ class zn_generation(Structure):
     ]
 
 
+class zn_calibration(Structure):
+    size: int
+    file: Optional[Bytes]
+    keep: float
+    visit: Any
+    user: Any
+    _fields_ = [
+        ("size", c_size_t),
+        ("file", c_char_p),
+        ("keep", c_double),
+        ("visit", CFUNCTYPE(None, c_void_p, c_char_p, c_double, c_int)),
+        ("user", c_void_p),
+    ]
+
+
 class zn_generation_report(Structure):
     size: int
     tokens: int
@@ -1417,6 +1433,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "zn_generator_lora_layers": (None, [POINTER(zn_generator), c_int, POINTER(c_int), POINTER(c_int)]),
     "zn_generation_check": (c_int, [POINTER(zn_generation)]),
     "zn_generate": (c_int, [POINTER(zn_generator), POINTER(zn_generation), POINTER(POINTER(zn_image))]),
+    "zn_generator_calibrate": (c_int, [POINTER(zn_generator), POINTER(zn_generation), POINTER(zn_calibration)]),
     "zn_generator_report": (None, [POINTER(zn_generator), POINTER(zn_generation_report)]),
     "zn_generator_plan": (c_int, [POINTER(zn_generator), POINTER(zn_generation), POINTER(c_char_p)]),
     "zn_published_at": (POINTER(zn_published), [c_int]),

@@ -105,7 +105,7 @@ class Context(Handle):
 
 
 PRECISIONS = {"f32": _c.ZN_PRECISION_F32, "bf16": _c.ZN_PRECISION_BF16, "f16": _c.ZN_PRECISION_F16,
-              "int8": _c.ZN_PRECISION_INT8}
+              "int8": _c.ZN_PRECISION_INT8, "fp8": _c.ZN_PRECISION_FP8}
 
 
 def named(table: Dict[str, int], value: str, what: str) -> int:
@@ -118,7 +118,7 @@ def named(table: Dict[str, int], value: str, what: str) -> int:
 class Compute:
     """How something is computed: the options that everything takes. See zn_options.
 
-    threads: 0 for one on each CPU. precision: "f32", "bf16", "f16" or "int8". device: "cpu", "cuda" or "cuda:N".
+    threads: 0 for one on each CPU. precision: "f32", "bf16", "f16", "int8" or "fp8". device: "cpu", "cuda" or "cuda:N".
     memory: budget in bytes. tile: side of tiles in pixels, -1 for none. progress: called with the finished fraction;
     it ends the work, with zenith.Cancelled, by returning True. Ctrl-C ends it too.
     """

@@ -8,7 +8,7 @@
 /* Size of zn_options in the first version: `user` was its last field. */
 static const size_t least_size = offsetof(zn_options, user) + sizeof(void *);
 
-static const char *const names[] = { NULL, "f32", "bf16", "f16", "int8" };
+static const char *const names[] = { NULL, "f32", "bf16", "f16", "int8", "fp8" };
 enum { PRECISIONS = sizeof names / sizeof *names, MOST_THREADS = 1024 };
 /* Smaller tiles consist of borders that are computed again for every neighbour. */
 enum { LEAST_TILE = 64 };

@@ -7,6 +7,7 @@
 #include "graph/needs.h"
 #include "graph/types.h"
 
+#include <math.h>
 #include <string.h>
 
 /* REFRESH_GROUP: number of nodes refreshed in parallel, for as many threads. */
@@ -98,6 +99,12 @@ static zn_status check_deferred(const zn_node *n, const zn_prepare *p, size_t pa
     return ZN_OK;
 }
 
+/* Whether a step packs weights in their file format, which are never fetched: after the others, all threads at once. */
+static bool packs_later(const zn_exec *e, const zn_node *n)
+{
+    return !e->options.packs && n->op->takes_packed && !n->constant;
+}
+
 /* Makes what a step keeps between runs. The constants that it reads must be computed already. */
 static zn_status prepare_step(zn_exec *e, int step)
 {
@@ -109,7 +116,20 @@ static zn_status prepare_step(zn_exec *e, int step)
     ZN_TRY(check_deferred(n, &own, packed));
     if (packed && e->options.packs)
         return zn_packs_get(e->options.packs, n, &own, packed, &e->fetched, &e->packed[step]);
-    return packed ? zn_pack_into(n, &own, &e->fetched, (void *)(uintptr_t)e->packed[step]) : ZN_OK;
+    return packed && !packs_later(e, n) ? zn_pack_into(n, &own, &e->fetched, (void *)(uintptr_t)e->packed[step])
+                                        : ZN_OK;
+}
+
+/* Packs the weights of steps that were left out before. */
+static void pack_later(const void *args, zn_range r)
+{
+    const refresh_args *a = args;
+    for (int64_t i = a->first + r.begin; i < a->first + r.end; i++) {
+        const zn_node *n = a->exec->plan.steps[i];
+        const zn_prepare own = zn_prepare_of(n, &a->exec->prepare);
+        if (packs_later(a->exec, n) && zn_needs_of(n, &a->exec->prepare).packed)
+            n->op->pack(n, &own, (void *)(uintptr_t)a->exec->packed[i]);
+    }
 }
 
 static zn_status place(zn_exec *e, zn_graph *g)
@@ -135,6 +155,7 @@ static zn_status place(zn_exec *e, zn_graph *g)
     }
     zn_free(e->fetched.values);
     e->fetched = (zn_fetched){ 0 };
+    zn_pool_run(e->options.pool, e->plan.step_count - e->first, 1, pack_later, &(refresh_args){ e, e->first }, NULL, 0);
     return ZN_OK;
 }
 
@@ -143,8 +164,8 @@ static zn_status move_to_device(zn_exec *e)
 {
     zn_device *d = e->options.device;
     ZN_TRY(zn_turns_make(&e->turns, d, &e->plan, e->first, e->options.weights));
-    ZN_TRY(zn_mirror_make(&e->mirror, d, &e->turns, &e->plan, e->first, e->options.training && !e->options.resident,
-                          e->outputs, e->output_count));
+    ZN_TRY(zn_mirror_make(&e->mirror, d, &e->turns, &e->plan, &e->prepare, e->first,
+                          e->options.training && !e->options.resident, e->outputs, e->output_count));
     ZN_TRY(zn_mirror_block(&e->mirror, e->block, zn_exec_activation_bytes(e), false));
     ZN_TRY(zn_mirror_block(&e->mirror, e->prepared, e->needs.prepared, true));
     for (int i = 0; i < e->plan.step_count; i++) {
@@ -311,12 +332,27 @@ static bool finite_short(const zn_node *n, unsigned exponent)
     return !bad;
 }
 
+/* A number that is not finite makes the scale of its row so, or is the code of NaN. */
+static bool finite_codes(const zn_node *n)
+{
+    const uint8_t *codes = (const uint8_t *)n->data;
+    const float *scales = zn_node_tail(n);
+    bool bad = false;
+    for (int64_t i = 0; i < zn_shape_count(n->shape); i++)
+        bad |= (codes[i] & 0x7f) == 0x7f;
+    for (int64_t i = 0; i < n->op->tail(n); i++)
+        bad |= !isfinite(scales[i]);
+    return !bad;
+}
+
 /* An exponent of all ones means NaN or infinity. The test uses the bits because the compiler vectorises that loop. */
 static bool finite(const zn_node *n)
 {
     const int64_t count = zn_shape_count(n->shape);
     const uint32_t exponent = 0x7f800000u;
     uint32_t bad = 0;
+    if (n->type == ZN_TYPE_E4M3)
+        return finite_codes(n);
     if (n->type != ZN_TYPE_F32)
         return finite_short(n, n->type == ZN_TYPE_BF16 ? 0x7f80u : 0x7c00u);
     for (int64_t i = 0; i < count; i++) {
@@ -394,8 +430,8 @@ static zn_status run_steps(zn_exec *e, bool look)
 /* Whether all runs launch the same kernels with the same arguments, and nothing has to happen in between. */
 static bool can_record(const zn_exec *e)
 {
-    return e->options.device && !e->ms && !e->options.bands && !e->options.enter && !e->turns.count &&
-           zn_exec_count_places(e).on_host == 0;
+    return e->options.device && !e->ms && !e->options.varies && !e->options.bands && !e->options.enter &&
+           !e->turns.count && zn_exec_count_places(e).on_host == 0;
 }
 
 /* The first run launches each kernel, as kernels are loaded and graphs that run once are not worth recording. The

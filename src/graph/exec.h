@@ -43,6 +43,7 @@ typedef struct zn_exec_options {
     size_t weights;    /* bytes of the device for weights in files: others take turns there (turns.h); 0: no limit */
     bool resident;     /* a run neither sends inputs (and when training, parameters) nor fetches outputs */
     bool profile;
+    bool varies;                /* settings of ops change between runs, so that none is recorded */
     const zn_exec_bands *bands; /* borrowed; NULL: every run computes all rows */
     zn_progress_fn progress;    /* called after each node; may be NULL */
     void *user;

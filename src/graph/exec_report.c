@@ -73,17 +73,17 @@ __attribute__((format(printf, 2, 3))) static void add(text *t, const char *forma
 
 static void add_types(const zn_exec *e, text *t)
 {
-    static const char *const names[] = { "fp32", "bf16", "f16" };
-    zn_type type = ZN_TYPE_F32;
-    int narrow = 0;
-    for (int i = e->first; i < e->plan.step_count; i++) {
-        narrow += e->plan.steps[i]->type != ZN_TYPE_F32;
-        type = e->plan.steps[i]->type ? e->plan.steps[i]->type : type;
-    }
+    int count[ZN_TYPE_E4M3 + 1] = { 0 };
+    for (int i = e->first; i < e->plan.step_count; i++)
+        count[e->plan.steps[i]->type]++;
+    const int steps = e->plan.step_count - e->first, narrow = count[ZN_TYPE_BF16] + count[ZN_TYPE_F16];
     if (narrow)
-        add(t, "types: %d of %d results in %s, the rest in fp32", narrow, e->plan.step_count - e->first, names[type]);
+        add(t, "types: %d of %d results in %s, ", narrow, steps, count[ZN_TYPE_BF16] ? "bf16" : "f16");
     else
-        add(t, "types: all results in fp32");
+        add(t, "types: ");
+    if (count[ZN_TYPE_E4M3])
+        add(t, "%d in FP8, ", count[ZN_TYPE_E4M3]);
+    add(t, steps == count[ZN_TYPE_F32] ? "all results in fp32" : "the rest in fp32");
 }
 
 static void add_places(const zn_exec *e, text *t)

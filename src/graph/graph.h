@@ -126,6 +126,7 @@ typedef struct zn_needs {
     size_t prepared;  /* kept between runs */
     size_t packed;    /* made from constant weights only, kept between runs, same for every image size (packs.h) */
     size_t refreshed; /* made from constants in every run, before the node runs, because parameters change */
+    bool replaces;    /* packed replaces weights in their file format, which a device then needs no copy of */
 } zn_needs;
 
 /* Which values of a node may be kept in 16 bits. */
@@ -184,6 +185,9 @@ struct zn_op {
     float *(*view)(const zn_node *n);
     /* Optional: number of floats stored after the result, for ops that read more of this node than its result. */
     int64_t (*tail)(const zn_node *n);
+    /* Optional: true if the result is FP8 codes wherever the node runs (type E4M3); their scales, one for each row, are
+     * its tail (kernels/fp8.h). NULL: false. */
+    bool (*codes)(const zn_node *n);
     /* Optional: true if run does all its work with zn_launch, so that a device can execute it. NULL: false. */
     bool (*launches)(const zn_node *n);
     /* Optional: values that the device's kernels can read or write in 16 bits; and the CPU's in BF16. NULL: none. */

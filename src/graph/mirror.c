@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "graph/needs.h"
 #include "graph/types.h"
 
 #include <string.h>
@@ -90,26 +91,27 @@ static zn_status add_packed(zn_mirror *m, const zn_packed *w, int64_t rows)
 
 /* Parameters that only constants read are not copied to the device, nor packed ones that only the CPU reads: a table of
  * words is large, and few rows of it are used. */
-static zn_status add_sources(zn_mirror *m, const zn_plan *plan, bool changing, const zn_node *n)
+static zn_status add_sources(zn_mirror *m, const zn_plan *plan, const zn_prepare *p, bool changing, const zn_node *n)
 {
+    const bool reads_packed = !n->on_host && !zn_needs_of(n, p).replaces;
     for (int s = 0; s < n->source_count; s++) {
         zn_node *source = n->source[s];
         if (source->op == &zn_op_input || (changing && source->op == &zn_op_parameter && source->data))
             ZN_TRY(add_input(m, plan, source));
         else if (source->op == &zn_op_parameter && source->data)
             ZN_TRY(zn_mirror_block(m, source->data, zn_node_bytes(source), true));
-        else if (source->packed && !n->on_host && !zn_turns_has(m->turns, source->packed))
+        else if (source->packed && reads_packed && !zn_turns_has(m->turns, source->packed))
             ZN_TRY(add_packed(m, source->packed, source->shape.dim[2]));
     }
     return ZN_OK;
 }
 
-zn_status zn_mirror_make(zn_mirror *m, zn_device *d, const zn_turns *turns, const zn_plan *plan, int first,
-                         bool changing, zn_node *const *outputs, int count)
+zn_status zn_mirror_make(zn_mirror *m, zn_device *d, const zn_turns *turns, const zn_plan *plan, const zn_prepare *p,
+                         int first, bool changing, zn_node *const *outputs, int count)
 {
     *m = (zn_mirror){ .device = d, .turns = turns };
     for (int i = first; i < plan->step_count; i++)
-        ZN_TRY(add_sources(m, plan, changing, plan->steps[i]));
+        ZN_TRY(add_sources(m, plan, p, changing, plan->steps[i]));
     for (int i = 0; i < count; i++)
         ZN_TRY(add_output(m, outputs[i]));
     return ZN_OK;

@@ -21,8 +21,8 @@ typedef struct zn_mirror {
 /* Inputs and outputs in the plan's block move to host memory of their own that copies to the device fastest. Parameters
  * and memory that the owner provided stay in place and get twins. Parameters that steps from `first` on read are sent,
  * and again before every run if `changing`. Weights in files that another executor has sent are not sent again. */
-ZN_MUST_USE zn_status zn_mirror_make(zn_mirror *m, zn_device *d, const zn_turns *turns, const zn_plan *plan, int first,
-                                     bool changing, zn_node *const *outputs, int count);
+ZN_MUST_USE zn_status zn_mirror_make(zn_mirror *m, zn_device *d, const zn_turns *turns, const zn_plan *plan,
+                                     const zn_prepare *p, int first, bool changing, zn_node *const *outputs, int count);
 /* Makes a twin for a block of the executor's memory. `send`: also copies its content. */
 ZN_MUST_USE zn_status zn_mirror_block(zn_mirror *m, const void *host, size_t bytes, bool send);
 /* Makes a twin for weights that never change, in files or shared by executors: they are sent once, whoever has them. */

@@ -75,7 +75,9 @@ static void add_constant(zn_sha256 *sum, const zn_node *n)
     zn_sha256_add(sum, &n->op, sizeof n->op);
     zn_sha256_add(sum, n->shape.dim, sizeof *n->shape.dim * (size_t)n->shape.rank);
     if (n->op->is_leaf) {
-        const void *identity = n->data || !n->deferred ? (const void *)n->data : n->deferred;
+        const void *identity = n->data     ? (const void *)n->data
+                               : n->packed ? (const void *)n->packed->data
+                                           : n->deferred;
         zn_sha256_add(sum, &identity, sizeof identity);
         return;
     }

@@ -42,8 +42,12 @@ static zn_node_types types_of(const zn_node *n, const zn_prepare *p)
 
 static bool stays(const zn_node *n, const zn_prepare *p) { return n->partner && !on_device(p); }
 
+static bool is_codes(const zn_node *n) { return n->op->codes && n->op->codes(n); }
+
 static bool may_write(const zn_node *n, const zn_prepare *p)
 {
+    if (is_codes(n))
+        return false;
     const bool cut = n->wide && !on_device(p);
     return n->op->is_leaf ? stays(n, p) : !cut && types_of(n, p).result;
 }
@@ -88,7 +92,7 @@ zn_status zn_types_choose(zn_graph *g, zn_node *const *outputs, int count, const
     const int nodes = zn_graph_count(g);
     const zn_type type = type_for(p);
     for (int i = 0; i < nodes; i++)
-        zn_graph_at(g, i)->type = ZN_TYPE_F32;
+        zn_graph_at(g, i)->type = is_codes(zn_graph_at(g, i)) ? ZN_TYPE_E4M3 : ZN_TYPE_F32;
     if (type == ZN_TYPE_F32)
         return ZN_OK;
     bool *narrow = zn_calloc(2 * (size_t)nodes + 1, sizeof *narrow), *used = narrow + nodes;
@@ -105,7 +109,8 @@ zn_status zn_types_choose(zn_graph *g, zn_node *const *outputs, int count, const
             changed |= used[i] && settle(zn_graph_at(g, i), p, narrow);
     }
     for (int i = 0; i < nodes; i++)
-        zn_graph_at(g, i)->type = narrow[i] ? type : ZN_TYPE_F32;
+        if (narrow[i])
+            zn_graph_at(g, i)->type = type;
     zn_free(narrow);
     return ZN_OK;
 }

@@ -7,6 +7,8 @@
  * - Inputs, outputs, constants and parameters are F32, and so is what a step on the CPU reads or writes in an executor
  *   with a device. On the CPU, values that stay between runs may be 16 bits (zn_node.partner), and maps where a network
  *   may be cut are F32 (zn_node.wide), so that pieces have the bits of the whole.
+ * - Codes of FP8 (zn_op.codes) are a decision of the graph, not of this pass: ops/passes/fp8.c makes them for products
+ *   that read nothing else.
  * - Sums and statistics inside a kernel are fp32 whatever the types of its maps are. */
 #ifndef ZN_GRAPH_TYPES_H
 #define ZN_GRAPH_TYPES_H

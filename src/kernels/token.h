@@ -19,8 +19,10 @@ typedef struct zn_gated_norm_args {
     float *y;
     int c;
     float eps;
-    bool plus_one;                         /* the factor is 1 + scale */
-    zn_type x_type, residual_type, y_type; /* F32 on the CPU */
+    bool plus_one;                 /* the factor is 1 + scale */
+    zn_type x_type, residual_type; /* F32 on the CPU */
+    zn_type y_type;                /* F32 on the CPU, or E4M3: y are codes (kernels/fp8.h) */
+    float *scales;                 /* of the codes, one for each token */
 } zn_gated_norm_args;
 void zn_k_gated_norm(const void *gated_norm_args, zn_range tokens);
 

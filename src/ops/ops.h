@@ -218,6 +218,18 @@ void zn_graph_fuse(zn_graph *g, zn_node *const *outputs, int count);
 /* The same for steps of transformers on GPUs, where it changes results by less than their rounding to 16 bits does. */
 void zn_graph_fuse_tokens(zn_graph *g, zn_node *const *outputs, int count);
 
+/* Makes products without bias multiply FP8 numbers (kernels/fp8.h), where `uses` is true for the name of their weights.
+ * After zn_graph_fuse_tokens, so that norms before them write FP8 themselves. With `trial` the products can be turned
+ * on and off between runs (zn_fp8_try); they are off at first, and all weights stay on the device in both forms. */
+typedef struct zn_fp8_choice {
+    bool (*uses)(const void *user, const char *weights);
+    const void *user;
+    bool trial;
+} zn_fp8_choice;
+void zn_graph_use_fp8(zn_graph *g, zn_node *const *outputs, int count, const zn_fp8_choice *choice);
+bool zn_is_fp8_product(const zn_node *n);
+void zn_fp8_try(zn_node *product, bool on);
+
 /* Declares every op by name: ops.def is the list. */
 #define ZN_OP(name) extern const zn_op zn_op_##name;
 #include "ops/ops.def"

@@ -49,6 +49,7 @@ int main(int argc, char **argv)
     cuda_check_norms();
     cuda_check_samples();
     cuda_check_tokens();
+    cuda_check_fp8();
     cuda_check_sequences();
     cuda_check_attention();
     cuda_check_convs();

@@ -51,6 +51,7 @@ void cuda_check_attention(void);   /* check_cuda_attention.c */
 void cuda_check_conv_grads(void);  /* check_cuda_conv_grad.c */
 void cuda_check_matrix(void);      /* check_cuda_matrix.c */
 void cuda_check_tokens(void);      /* check_cuda_token.c */
+void cuda_check_fp8(void);         /* check_cuda_fp8.c */
 void cuda_check_sequences(void);   /* check_cuda_sequence.c */
 void cuda_check_samples(void);     /* check_cuda_sample.c */
 void cuda_check_norms(void);       /* check_cuda_norm.c */

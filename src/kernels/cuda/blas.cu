@@ -6,7 +6,7 @@
 
 bool zn_cuda_blas_product(zn_device *, const half_product &) { return false; }
 bool zn_cuda_blas_is_there(zn_device *) { return false; }
-bool zn_cuda_blas_is_loaded(const zn_device *) { return false; }
+const char *zn_cuda_blas_text(const zn_device *) { return ""; }
 void zn_cuda_blas_close(zn_device *) {}
 
 #else
@@ -46,6 +46,7 @@ typedef struct functions {
 typedef struct shape {
     int64_t rows, depth, columns, x_stride, w_stride, y_stride;
     int32_t turned, x_turned, bias, residual, type, y_type;
+    int32_t scaled, unused; /* no byte is left unset */
 } shape;
 
 /* How a product of one shape is computed. */
@@ -130,10 +131,36 @@ static zn_cuda_blas *open_blas(void)
 
 static cudaDataType_t blas_type(int32_t type)
 {
-    return type == ZN_TYPE_BF16 ? CUDA_R_16BF : type == ZN_TYPE_F16 ? CUDA_R_16F : CUDA_R_32F;
+    return type == ZN_TYPE_BF16   ? CUDA_R_16BF
+           : type == ZN_TYPE_F16  ? CUDA_R_16F
+           : type == ZN_TYPE_E4M3 ? CUDA_R_8F_E4M3
+                                  : CUDA_R_32F;
 }
 
-static bool describe(const functions &call, const shape &s, choice *c)
+/* Where the scales of a product of FP8 numbers are: one for each row of x and of w. */
+static bool set_scales(const functions &call, cublasLtMatmulDesc_t how, const half_product &p)
+{
+#if CUBLAS_VERSION >= 120900
+    const cublasLtMatmulMatrixScale_t rows = CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
+    return !call.MatmulDescSetAttribute(how, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, &rows, sizeof rows) &&
+           !call.MatmulDescSetAttribute(how, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, &rows, sizeof rows) &&
+           !call.MatmulDescSetAttribute(how, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &p.w_scales, sizeof p.w_scales) &&
+           !call.MatmulDescSetAttribute(how, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, &p.x_scales, sizeof p.x_scales);
+#else
+    (void)call, (void)how, (void)p;
+    return false;
+#endif
+}
+
+/* Sums stay in the matrix unit, which keeps about 14 bits of them: many more than the 4 of the factors. */
+static bool set_fp8(const functions &call, cublasLtMatmulDesc_t how, const half_product &p)
+{
+    const int8_t fast = 1;
+    return !call.MatmulDescSetAttribute(how, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &fast, sizeof fast) &&
+           (!p.x_scales || set_scales(call, how, p));
+}
+
+static bool describe(const functions &call, const shape &s, const half_product &p, choice *c)
 {
     const cublasOperation_t turn = CUBLAS_OP_T, keep = CUBLAS_OP_N;
     const cublasLtEpilogue_t with_bias = CUBLASLT_EPILOGUE_BIAS;
@@ -146,6 +173,8 @@ static bool describe(const functions &call, const shape &s, choice *c)
     if (s.bias)
         good =
             good && !call.MatmulDescSetAttribute(c->how, CUBLASLT_MATMUL_DESC_EPILOGUE, &with_bias, sizeof with_bias);
+    if (p.type == ZN_TYPE_E4M3)
+        good = good && set_fp8(call, c->how, p);
     good =
         good && !call.MatrixLayoutCreate(&c->w, type, s.turned ? width : depth, s.turned ? depth : width, s.w_stride);
     good =
@@ -180,7 +209,7 @@ static bool propose(const zn_cuda_blas *b, choice *c)
     return good && found;
 }
 
-static const choice *choose(zn_cuda_blas *b, const shape &s)
+static const choice *choose(zn_cuda_blas *b, const shape &s, const half_product &p)
 {
     for (size_t i = 0; i < b->count; i++)
         if (memcmp(&b->choices[i].of, &s, sizeof s) == 0)
@@ -190,7 +219,7 @@ static const choice *choose(zn_cuda_blas *b, const shape &s)
     choice *c = &b->choices[b->count++];
     memset(c, 0, sizeof *c);
     c->of = s;
-    c->known = describe(b->call, s, c) && propose(b, c);
+    c->known = describe(b->call, s, p, c) && propose(b, c);
     return c;
 }
 
@@ -231,19 +260,34 @@ bool zn_cuda_blas_product(zn_device *d, const half_product &p)
                       p.bias != nullptr,
                       p.residual != nullptr,
                       p.type,
-                      p.y_type };
-    const choice *c = choose(b, s);
+                      p.y_type,
+                      p.x_scales != nullptr,
+                      0 };
+    const choice *c = choose(b, s, p);
     if (!c || !c->known)
         return false;
     const float one = 1, more = p.residual ? 1 : 0;
     const void *bias = bias_of(p), *added = p.residual ? p.residual : p.y;
     if (p.bias && b->call.MatmulDescSetAttribute(c->how, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias))
         return false;
+    if (p.x_scales && !set_scales(b->call, c->how, p))
+        return false;
     return b->call.Matmul(b->handle, c->how, &one, p.w, c->w, p.x, c->x, &more, added, c->y, p.y, c->y, &c->algorithm,
                           b->workspace, WORKSPACE, d->stream) == CUBLAS_STATUS_SUCCESS;
 }
 
-bool zn_cuda_blas_is_loaded(const zn_device *d) { return d->blas != nullptr; }
+const char *zn_cuda_blas_text(const zn_device *d)
+{
+    static const char *const texts[] = { " with cuBLASLt", " with cuBLASLt, FP8 without scales",
+                                         " with cuBLASLt, FP8 with a scale for each row" };
+    int fp8 = 0;
+    for (size_t i = 0; d->blas && i < d->blas->count; i++) {
+        const choice *c = &d->blas->choices[i];
+        const int now = !c->known || c->of.type != ZN_TYPE_E4M3 ? 0 : 1 + c->of.scaled;
+        fp8 = now > fp8 ? now : fp8;
+    }
+    return d->blas ? texts[fp8] : "";
+}
 
 void zn_cuda_blas_close(zn_device *d)
 {

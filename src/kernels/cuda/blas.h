@@ -10,8 +10,8 @@
 bool zn_cuda_blas_product(zn_device *d, const half_product &p);
 /* Whether the library is there; loads it. */
 bool zn_cuda_blas_is_there(zn_device *d);
-/* Whether it has been loaded. */
-bool zn_cuda_blas_is_loaded(const zn_device *d);
+/* For people: whether it has been loaded, and how it multiplies FP8 numbers; "" if it has not. */
+const char *zn_cuda_blas_text(const zn_device *d);
 void zn_cuda_blas_close(zn_device *d);
 
 #endif

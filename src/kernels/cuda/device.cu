@@ -134,7 +134,7 @@ void zn_device_describe(const zn_device *d, char *text, size_t size, double *gfl
     cudaDeviceProp p;
     int clock = 0, memory_clock = 0, bits = 0; /* kHz, kHz, bus width */
     snprintf(text, size, "%s%s", cudaGetDeviceProperties(&p, d->number) == cudaSuccess ? p.name : "CUDA",
-             zn_cuda_blas_is_loaded(d) ? " with cuBLASLt" : "");
+             zn_cuda_blas_text(d));
     cudaDeviceGetAttribute(&clock, cudaDevAttrClockRate, d->number);
     cudaDeviceGetAttribute(&memory_clock, cudaDevAttrMemoryClockRate, d->number);
     cudaDeviceGetAttribute(&bits, cudaDevAttrGlobalMemoryBusWidth, d->number);

@@ -12,20 +12,21 @@ extern "C" {
 typedef struct half_product {
     const void *x;              /* [rows][x_stride], or if x_turned [depth][x_stride] */
     const void *w;              /* [columns][w_stride], or if turned [depth][w_stride] */
-    int64_t x_stride, w_stride; /* multiples of 8; what follows the depth, up to one, is zero. x and w are multiples of 16 bytes */
+    int64_t x_stride, w_stride; /* multiples of 8; after the depth, up to one, are zeros. x, w: multiples of 16 bytes */
     int64_t rows, depth, columns;
     bool turned;       /* columns is then a multiple of 8 */
-    zn_type type;      /* of x and w: BF16 or F16 */
+    zn_type type;      /* of x and w: BF16 or F16; E4M3 for cuBLASLt alone */
     const float *bias; /* [columns] or NULL */
     float *y;
-    zn_type y_type; /* F32 or `type` */
+    zn_type y_type; /* F32 or `type`; BF16 for E4M3 */
     /* Optional: what is added before y is written, shaped like it, may be y itself; then negative numbers become 0. */
     const float *residual;
     zn_type residual_type;
     bool relu;
-    const void *narrow_bias; /* the bias in the type of a 16-bit y: zn_cuda_blas_product adds no other */
-    bool x_turned;           /* only zn_cuda_blas_product */
-    int64_t y_stride;        /* 0: columns; otherwise even */
+    const void *narrow_bias;          /* the bias in the type of a 16-bit y: zn_cuda_blas_product adds no other */
+    bool x_turned;                    /* only zn_cuda_blas_product */
+    int64_t y_stride;                 /* 0: columns; otherwise even */
+    const float *x_scales, *w_scales; /* E4M3: of rows and columns, or NULL */
 } half_product;
 
 /* Every element is the same sum for any number of rows. */

@@ -43,6 +43,29 @@ static __device__ float to_tf32(float x)
     return __uint_as_float(bits);
 }
 
+/* Two numbers as FP8 codes (E4M3), the first in the low byte: rounded to nearest, at most 448; NaN is 0x7f. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+static __device__ uint32_t e4m3_pair(float low, float high)
+{
+    uint16_t pair;
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;\n" : "=h"(pair) : "f"(high), "f"(low));
+    return pair;
+}
+#else
+static __device__ uint32_t e4m3_code(float x)
+{
+    const uint32_t bits = __float_as_uint(x), sign = bits >> 24 & 0x80, magnitude = bits & 0x7fffffffu;
+    if (magnitude > 0x7f800000u)
+        return 0x7f;
+    const float small = fminf(fabsf(x), 448.0f);
+    if (small < 0x1p-6f) /* the last bit of the sum has the weight of the last bit of such codes */
+        return sign | (__float_as_uint(small + 0x1p14f) - __float_as_uint(0x1p14f));
+    const uint32_t from = __float_as_uint(small) - (120u << 23);
+    return sign | (from + 0x7ffffu + (from >> 20 & 1)) >> 20;
+}
+static __device__ uint32_t e4m3_pair(float low, float high) { return e4m3_code(low) | e4m3_code(high) << 8; }
+#endif
+
 /* c[16][8] += a[16][8] b[8][8], computed by a warp. Each lane (row g = lane / 4, q = lane % 4) holds a: [g][q],
  * [g+8][q], [g][q+4], [g+8][q+4]; b: [q][g], [q+4][g]; c: [g][2q], [g][2q+1], [g+8][2q], [g+8][2q+1]. The lower 13
  * bits of a and b are ignored. */

@@ -27,6 +27,21 @@ template <typename T> static __device__ T sum_of_warp(T value)
     return value;
 }
 
+/* The largest value of all threads of a block, which all threads must call; `warps` is shared memory for one number per
+ * warp. NaN is ignored. */
+static inline __device__ float largest_of_block(float value, float *warps)
+{
+    for (int mask = 16; mask > 0; mask /= 2)
+        value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, mask));
+    __syncthreads(); /* all threads have read what was there before */
+    if (threadIdx.x % 32 == 0)
+        warps[threadIdx.x / 32] = value;
+    __syncthreads();
+    for (unsigned i = 0; i < blockDim.x / 32; i++)
+        value = fmaxf(value, warps[i]);
+    return value;
+}
+
 /* ---- sums over rows, a column per thread ---- */
 
 /* How the threads of a block share a matrix: each has one column at a time and every `lanes`-th row. */

@@ -1,24 +1,34 @@
 /* Several steps of a transformer's block in one pass. */
 #include "kernels/token.h"
 
+#include "kernels/fp8.h"
 #include "kernels/kernels.h"
 
 #include <math.h>
 
+static void gated_token(const zn_gated_norm_args *a, int64_t t, float *to)
+{
+    const float *x = a->x + t * a->c;
+    float sum = 0;
+    for (int k = 0; k < a->c; k++)
+        sum += x[k] * x[k];
+    const float s = 1.0f / sqrtf(sum / (float)a->c + a->eps);
+    for (int k = 0; k < a->c; k++) {
+        const float factor = a->plus_one ? 1 + a->scale[k] : a->scale[k];
+        const float y = factor * (x[k] * s * a->w[k]);
+        to[k] = a->residual ? a->residual[t * a->c + k] + y : y;
+    }
+}
+
 void zn_k_gated_norm(const void *args, zn_range r)
 {
     const zn_gated_norm_args *a = args;
+    float token[ZN_GATED_NORM_MOST];
     for (int64_t t = r.begin; t < r.end; t++) {
-        const float *x = a->x + t * a->c;
-        float sum = 0;
-        for (int k = 0; k < a->c; k++)
-            sum += x[k] * x[k];
-        const float s = 1.0f / sqrtf(sum / (float)a->c + a->eps);
-        for (int k = 0; k < a->c; k++) {
-            const float factor = a->plus_one ? 1 + a->scale[k] : a->scale[k];
-            const float y = factor * (x[k] * s * a->w[k]);
-            a->y[t * a->c + k] = a->residual ? a->residual[t * a->c + k] + y : y;
-        }
+        const bool codes = a->y_type == ZN_TYPE_E4M3;
+        gated_token(a, t, codes ? token : a->y + t * a->c);
+        if (codes)
+            a->scales[t] = zn_quantise_row(token, a->c, (uint8_t *)a->y + t * a->c);
     }
 }
 

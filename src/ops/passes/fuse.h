@@ -14,7 +14,14 @@ extern const zn_op zn_op_gated_norm, zn_op_silu_multiply;
 typedef struct zn_gated_norm {
     float eps;
     bool plus_one; /* kernels/token.h */
+    bool codes;    /* the result is FP8 codes */
 } zn_gated_norm;
+
+/* Those of zn_graph_use_fp8. */
+extern const zn_op zn_op_matrix_fp8, zn_op_silu_multiply_fp8;
+typedef struct zn_fp8_product {
+    bool trial, off;
+} zn_fp8_product;
 
 /* Number of readers of each node; an output counts as one more reader. NULL if there is no memory. */
 int *zn_fuse_count_uses(zn_graph *g, zn_node *const *outputs, int count);

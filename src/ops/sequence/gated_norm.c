@@ -1,4 +1,6 @@
-/* Ops that fuse_tokens.c makes of others (kernels/token.h). */
+/* Ops that fuse_tokens.c makes of others (kernels/token.h), and fp8.c of these (kernels/fp8.h). */
+#include "graph/types.h"
+#include "kernels/fp8.h"
 #include "kernels/kernels.h"
 #include "kernels/token.h"
 #include "ops/passes/fuse.h"
@@ -18,9 +20,13 @@ static void norm_run(const zn_node *n, const zn_launch_context *c)
                                    .plus_one = k->plus_one,
                                    .x_type = x->type,
                                    .residual_type = residual ? residual->type : ZN_TYPE_F32,
-                                   .y_type = n->type };
+                                   .y_type = n->type,
+                                   .scales = k->codes ? zn_node_tail(n) : NULL };
     zn_launch(c, zn_k_gated_norm, zn_positions(n), 1 + (1 << 14) / a.c, &a);
 }
+
+static bool norm_codes(const zn_node *n) { return ((const zn_gated_norm *)n->attribute)->codes; }
+static int64_t norm_tail(const zn_node *n) { return norm_codes(n) ? zn_positions(n) : 0; }
 
 static zn_node_types norm_types(const zn_node *n, const zn_prepare *p)
 {
@@ -44,6 +50,8 @@ const zn_op zn_op_gated_norm = { .name = "gated_norm",
                                  .run = norm_run,
                                  .launches = zn_launches,
                                  .types = norm_types,
+                                 .codes = norm_codes,
+                                 .tail = norm_tail,
                                  .flops = norm_flops,
                                  .slots = norm_slots };
 
@@ -61,3 +69,38 @@ const zn_op zn_op_silu_multiply = { .name = "silu_multiply",
                                     .flops = zn_one_flop,
                                     .slots = zn_one_slot,
                                     .in_place = zn_first_source };
+
+static void codes_run(const zn_node *n, const zn_launch_context *c)
+{
+    const zn_quantise_args a = { .x = n->source[1]->data,
+                                 .gate = n->source[0]->data,
+                                 .y = n->data,
+                                 .scales = zn_node_tail(n),
+                                 .c = zn_channels(n),
+                                 .x_type = n->source[1]->type,
+                                 .gate_type = n->source[0]->type,
+                                 .y_type = ZN_TYPE_E4M3 };
+    zn_launch(c, zn_k_quantise, zn_positions(n), 1 + (1 << 14) / a.c, &a);
+}
+
+static bool always(const zn_node *n)
+{
+    (void)n;
+    return true;
+}
+
+static zn_node_types codes_types(const zn_node *n, const zn_prepare *p)
+{
+    (void)n, (void)p;
+    return (zn_node_types){ .sources = 3 };
+}
+
+const zn_op zn_op_silu_multiply_fp8 = { .name = "silu_multiply_fp8",
+                                        .shape = zn_same_shape,
+                                        .run = codes_run,
+                                        .launches = zn_launches,
+                                        .types = codes_types,
+                                        .codes = always,
+                                        .tail = zn_positions,
+                                        .flops = zn_one_flop,
+                                        .slots = zn_one_slot };

@@ -62,6 +62,9 @@ static zn_status ready(zn_denoiser *d, size_t weights, graph_run *r)
     o.weights = weights;
     if (o.device)
         zn_graph_fuse_tokens(r->graph, &r->out, 1);
+    if (s->fp8)
+        zn_graph_use_fp8(r->graph, &r->out, 1, s->fp8);
+    o.varies = s->fp8 && s->fp8->trial;
     ZN_TRY(zn_stored_bind(s->weights, r->graph)); /* and the graph is whole */
     ZN_TRY(zn_ahead_start(&r->ahead, r->graph, s->weights, s->release, &o));
     return zn_exec_new(r->graph, &r->out, 1, &o, &r->exec);
@@ -275,3 +278,26 @@ zn_status zn_denoiser_estimate(const zn_zimage_form *k, const zn_stored *weights
     zn_graph_free(r.graph);
     return status;
 }
+
+/* ---- trials of FP8, in the graph for the wanted caption ---- */
+
+static zn_node *trial(const zn_denoiser *d, int layer)
+{
+    const zn_graph *g = d->step[0].graph;
+    for (int i = 0; i < zn_graph_count(g); i++)
+        if (zn_is_fp8_product(zn_graph_at(g, i)) && layer-- == 0)
+            return zn_graph_at(g, i);
+    return NULL;
+}
+
+int zn_denoiser_trials(const zn_denoiser *d)
+{
+    int count = 0;
+    while (trial(d, count))
+        count++;
+    return count;
+}
+
+const char *zn_denoiser_trial_name(const zn_denoiser *d, int layer) { return trial(d, layer)->source[1]->name; }
+
+void zn_denoiser_try(zn_denoiser *d, int layer, bool on) { zn_fp8_try(trial(d, layer), on); }

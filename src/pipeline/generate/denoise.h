@@ -13,6 +13,7 @@
 
 #include "graph/exec.h"
 #include "models/zimage/zimage.h"
+#include "ops/ops.h"
 
 typedef struct zn_denoiser zn_denoiser;
 
@@ -26,9 +27,10 @@ typedef struct zn_caption {
 typedef struct zn_denoiser_setup {
     const zn_stored *weights;
     const zn_zimage_form *form;
-    zn_exec_options exec; /* without enter, owner, progress and user; weights: for the steps */
-    bool release;         /* memory is short: weights do not stay in it */
-    size_t once_weights;  /* as exec.weights, for captions and modulations */
+    zn_exec_options exec;     /* without enter, owner, progress and user; weights: for the steps */
+    const zn_fp8_choice *fp8; /* layers that multiply FP8 numbers; NULL: none */
+    bool release;             /* memory is short: weights do not stay in it */
+    size_t once_weights;      /* as exec.weights, for captions and modulations */
 } zn_denoiser_setup;
 
 /* Borrowed until the next image begins or the denoiser is freed. */
@@ -50,6 +52,12 @@ zn_exec_weights zn_denoiser_weights(const zn_denoiser *d);
 
 /* x and out: [height][width][channels]. */
 ZN_MUST_USE zn_status zn_denoiser_predict(void *denoiser, const float *x, int step, bool unwanted, float *out);
+
+/* With trials (zn_fp8_choice): the layers of a step that can be FP8, their weights' names, and whether one is. All are
+ * off at first. */
+int zn_denoiser_trials(const zn_denoiser *d);
+const char *zn_denoiser_trial_name(const zn_denoiser *d, int layer);
+void zn_denoiser_try(zn_denoiser *d, int layer, bool on);
 
 /* What a denoiser for latents of this size and a caption of so many tokens needs. */
 typedef struct zn_denoiser_needs {

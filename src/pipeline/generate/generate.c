@@ -66,8 +66,11 @@ static zn_status start(zn_generator *g, const zn_generator_files *given, const z
         snprintf(g->device, sizeof g->device, "%s", options->device);
     if (!g->compute.options.precision)
         g->compute.options.precision = g->compute.device ? ZN_PRECISION_BF16 : ZN_PRECISION_INT8;
-    g->compute.math = zn_precision_or_f32(g->compute.options.precision);
+    g->fp8 = g->compute.options.precision == ZN_PRECISION_FP8;
+    g->compute.math = g->fp8 ? ZN_PRECISION_BF16 : zn_precision_or_f32(g->compute.options.precision);
     ZN_TRY(zn_generator_paths_find(&files, &g->paths));
+    if (g->fp8)
+        ZN_TRY(zn_fp8_layers_open(g->paths.part[ZN_GENERATOR_TRANSFORMER], &g->fp8_layers));
     for (int part = ZN_GENERATOR_TRANSFORMER; part <= ZN_GENERATOR_VAE; part++)
         ZN_TRY(check_part(g->paths.part[part], part, g->identity[part]));
     if (!files.cache)
@@ -99,6 +102,7 @@ void zn_generator_free(zn_generator *g)
     zn_generator_forget_all(g);
     zn_tokenizer_free(g->tokenizer);
     zn_generator_close_loras(g);
+    zn_fp8_layers_close(&g->fp8_layers);
     zn_compute_end(&g->compute);
     pthread_mutex_destroy(&g->lock);
     zn_free(g);
@@ -111,6 +115,35 @@ zn_status zn_generate(zn_generator *g, const zn_generation *request, zn_image **
     ZN_TRY(zn_generation_read(request, &r));
     pthread_mutex_lock(&g->lock);
     const zn_status status = zn_generator_run(g, &r, out);
+    pthread_mutex_unlock(&g->lock);
+    return status;
+}
+
+/* Fields that a caller of an older version does not have are 0. */
+static zn_status read_calibration(const zn_calibration *given, zn_calibration *out)
+{
+    *out = (zn_calibration){ 0 };
+    if (given)
+        memcpy(out, given, given->size && given->size < sizeof *out ? given->size : sizeof *out);
+    if (!(out->keep >= 0) || out->keep > 1)
+        return ZN_FAIL(ZN_EINVALID, "a share of %g layers: it is from 0 to 1", out->keep);
+    return ZN_OK;
+}
+
+zn_status zn_generator_calibrate(zn_generator *g, const zn_generation *request, const zn_calibration *calibration)
+{
+    zn_generation r;
+    zn_calibration c;
+    ZN_TRY(zn_generation_read(request, &r));
+    ZN_TRY(read_calibration(calibration, &c));
+    if (r.guidance > 0 || r.image)
+        return ZN_FAIL(ZN_EINVALID, "calibration takes neither guidance nor an image to start from");
+    pthread_mutex_lock(&g->lock);
+    zn_generator_forget(g, ZN_GENERATOR_TRANSFORMER);
+    g->calibrating = true;
+    const zn_status status = zn_generator_measure(g, &r, &c);
+    zn_generator_forget(g, ZN_GENERATOR_TRANSFORMER);
+    g->calibrating = false;
     pthread_mutex_unlock(&g->lock);
     return status;
 }

@@ -7,6 +7,7 @@
 #include "models/zimage/lora.h"
 #include "pipeline/generate/denoise.h"
 #include "pipeline/generate/files.h"
+#include "pipeline/generate/fp8.h"
 
 #include <pthread.h>
 #include <zenith/generate.h>
@@ -24,6 +25,9 @@ struct zn_generator {
     char device[16]; /* name of compute.device; "": the CPU */
     pthread_mutex_t lock;
     zn_generator_paths paths;
+    bool calibrating; /* the transformer is one with trials of FP8 */
+    bool fp8;         /* the transformer multiplies FP8 numbers in some layers; the rest is computed in bf16 */
+    zn_fp8_layers fp8_layers;
     char identity[ZN_GENERATOR_PARTS][65]; /* of the parts' files, as they were when the generator was opened */
     char cache[4096];                      /* folder for the features of prompts; "": none */
     zn_tokenizer *tokenizer;               /* NULL until the first prompt */
@@ -94,6 +98,8 @@ ZN_MUST_USE zn_status zn_generation_read(const zn_generation *given, zn_generati
 
 /* request: as zn_generation_read gives it. */
 ZN_MUST_USE zn_status zn_generator_run(zn_generator *g, const zn_generation *request, zn_image **out);
+/* The same without the image: measures layers in FP8. */
+ZN_MUST_USE zn_status zn_generator_measure(zn_generator *g, const zn_generation *request, const zn_calibration *c);
 
 /* ---- text to features (text.c) ---- */
 
@@ -110,8 +116,8 @@ ZN_MUST_USE zn_status zn_generator_features(zn_generator *g, const char *const *
 
 /* ---- images to latents and back (vae.c) ---- */
 
-/* For codecs of this generator: its context, device and budget. They refer to g. int8 is for matrices of transformers;
- * convolutions use fp32. */
+/* For codecs of this generator: its context, device and budget. They refer to g. int8 and fp8 are for matrices of
+ * transformers; convolutions then use fp32 and bf16. */
 zn_options zn_generator_codec_options(const zn_generator *g);
 
 /* Latents are [height][width][channels], as the transformer knows them; tile: as in zn_generation. */

@@ -115,7 +115,7 @@ static zn_status say_steps(zn_generator *g, const zn_part_files *files, const zn
     zn_zimage_naming naming;
     zn_step_plan plan;
     ZN_TRY(zn_zimage_recognise(files->files, files->count, files->config.root, &form, &naming));
-    form.piece = g->compute.device ? ZN_ZIMAGE_WHOLE : 0;
+    form.piece = g->compute.device || g->fp8 ? ZN_ZIMAGE_WHOLE : 0;
     const zn_stored weights = { files->files, files->count, zn_zimage_place, &naming };
     ZN_TRY(zn_generator_plan_steps(g, files, &weights, &form, q, USUAL_TOKENS, &plan));
     say_weights(g, "transformer", files, plan.release);
@@ -123,6 +123,10 @@ static zn_status say_steps(zn_generator *g, const zn_part_files *files, const zn
         say(g, " (%.1f MiB of the GPU are for weights)", (double)plan.weights / mib);
     say(g, "; %d image tokens, %.1f MiB of activations\n",
         q->width / SCALE / ZN_ZIMAGE_PATCH * (q->height / SCALE / ZN_ZIMAGE_PATCH), (double)plan.bytes / mib);
+    if (g->fp8)
+        say(g, "fp8: %s\n",
+            g->fp8_layers.file.root ? "the layers of the .fp8.json file beside the weights"
+                                    : "the main blocks; no .fp8.json file beside the weights names other layers");
     return ZN_OK;
 }
 

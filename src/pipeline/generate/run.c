@@ -31,7 +31,9 @@ typedef struct run {
     zn_generation_stage stage;
     double begin, span, told;
     int part, parts;
-    bool preparing; /* the graphs that run now are not counted */
+    bool preparing;                    /* the graphs that run now are not counted */
+    const zn_calibration *calibration; /* NULL: an image is made */
+    zn_fp8_errors errors;              /* for it */
 } run;
 
 /* ---- progress ---- */
@@ -50,7 +52,7 @@ static int tell(run *r, double fraction, zn_image *preview)
                                        .fraction = r->told,
                                        .step = r->stage < ZN_STAGE_STEPS   ? 0
                                                : r->stage > ZN_STAGE_STEPS ? steps
-                                                                           : r->part / asked(r->request),
+                                                                           : r->part * steps / r->parts,
                                        .steps = steps,
                                        .preview = preview };
     return r->request->progress ? r->request->progress(r->request->user, &p) : 0;
@@ -148,9 +150,20 @@ static zn_status place_start(run *r, int channels)
     return q->mask ? zn_mask_shrink(q->mask, SCALE, &r->mask) : ZN_OK;
 }
 
+static int finish_layer(void *self, int layer)
+{
+    run *r = self;
+    (void)layer;
+    r->part++;
+    return tell(r, 0, NULL);
+}
+
 static zn_status predict(void *self, const float *x, int step, bool unwanted, float *out)
 {
     run *r = self;
+    const int64_t count = (int64_t)r->x->width * r->x->height * r->x->channels;
+    if (r->calibration)
+        return zn_fp8_measure(&r->errors, r->denoiser, x, step, count, out, finish_layer, r);
     r->part = asked(r->request) * (step - r->first) + unwanted;
     return zn_denoiser_predict(r->denoiser, x, step, unwanted, out);
 }
@@ -166,7 +179,7 @@ static zn_status finish_step(void *self, int step, float *x, const float *out)
     }
     if (r->mask)
         zn_mask_restore(r->mask, r->clean->data, r->noise, r->sigma[step + 1], x, pixels, r->x->channels);
-    r->part = asked(r->request) * (step + 1 - r->first);
+    r->part = r->parts / (r->request->steps - r->first) * (step + 1 - r->first);
     const int cancel = tell(r, 0, image);
     zn_image_free(image);
     return cancel ? ZN_FAIL(ZN_ECANCELLED, "cancelled") : ZN_OK;
@@ -203,6 +216,13 @@ static zn_status check_fit(const run *r, const zn_zimage_form *k)
     return ZN_OK;
 }
 
+static zn_status write_calibration(const run *r)
+{
+    char path[4200];
+    zn_fp8_path(r->g->paths.part[ZN_GENERATOR_TRANSFORMER], path, sizeof path);
+    return zn_fp8_write(&r->errors, r->denoiser, r->calibration->file ? r->calibration->file : path, r->calibration);
+}
+
 static zn_status take_steps(run *r)
 {
     zn_transformer *t;
@@ -225,7 +245,10 @@ static zn_status take_steps(run *r)
     ZN_TRY(zn_denoiser_begin(r->denoiser, &image));
     r->preparing = false;
     r->g->report.peak_bytes = (double)t->plan.bytes;
-    return sample(r);
+    if (r->calibration)
+        r->parts *= zn_denoiser_trials(r->denoiser) + 1;
+    ZN_TRY(sample(r));
+    return r->calibration ? write_calibration(r) : ZN_OK;
 }
 
 static zn_status denoise(run *r)
@@ -277,12 +300,13 @@ static zn_status stages(run *r, zn_image **out)
     ZN_TRY(read_prompts(r));
     ZN_TRY(read_image(r));
     ZN_TRY(denoise(r));
-    return show(r, out);
+    return r->calibration ? ZN_OK : show(r, out);
 }
 
-zn_status zn_generator_run(zn_generator *g, const zn_generation *request, zn_image **out)
+static zn_status run_stages(zn_generator *g, const zn_generation *request, const zn_calibration *calibration,
+                            zn_image **out)
 {
-    run r = { .g = g, .request = request };
+    run r = { .g = g, .request = request, .calibration = calibration };
     g->report = (zn_generation_report){ .size = sizeof g->report };
     const size_t sent = g->compute.device ? zn_device_sent(g->compute.device) : 0;
     const zn_status status = stages(&r, out);
@@ -297,5 +321,16 @@ zn_status zn_generator_run(zn_generator *g, const zn_generation *request, zn_ima
     zn_free(r.noise);
     zn_free(r.sigma);
     zn_free(r.mask);
+    zn_fp8_errors_free(&r.errors);
     return status;
+}
+
+zn_status zn_generator_run(zn_generator *g, const zn_generation *request, zn_image **out)
+{
+    return run_stages(g, request, NULL, out);
+}
+
+zn_status zn_generator_measure(zn_generator *g, const zn_generation *request, const zn_calibration *c)
+{
+    return run_stages(g, request, c, NULL);
 }

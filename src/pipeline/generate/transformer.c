@@ -20,7 +20,10 @@ static zn_status open_files(zn_generator *g, zn_transformer *t)
     ZN_TRY(zn_zimage_recognise(f->files, f->count, f->config.root, &t->form, &t->naming));
     t->form.adapters = g->adapters;
     t->form.adapter_count = g->adapter_count;
-    t->form.piece = g->compute.device ? ZN_ZIMAGE_WHOLE : 0;
+    /* in FP8 each layer must be one product: it has weights of its own */
+    t->form.piece = g->compute.device || g->fp8 || g->calibrating ? ZN_ZIMAGE_WHOLE : 0;
+    t->fp8 = g->calibrating ? (zn_fp8_choice){ zn_fp8_any_layer, NULL, true }
+                            : (zn_fp8_choice){ zn_fp8_layers_use, &g->fp8_layers, false };
     t->weights = (zn_stored){ f->files, f->count, zn_zimage_place, &t->naming };
     return ZN_OK;
 }
@@ -74,6 +77,7 @@ zn_status zn_generator_denoiser(zn_generator *g, zn_transformer *t, const zn_gen
     const zn_denoiser_setup setup = {
         .weights = &t->weights,
         .form = &t->form,
+        .fp8 = g->fp8 || g->calibrating ? &t->fp8 : NULL,
         .release = t->plan.release,
         .once_weights = t->plan.once_weights,
         .exec = { .pool = c->pool, .device = c->device, .math = c->math, .whole = true, .weights = t->plan.weights }

@@ -14,6 +14,7 @@ struct zn_transformer {
     zn_zimage_form form;
     zn_zimage_naming naming;
     zn_stored weights;
+    zn_fp8_choice fp8;     /* for generators with FP8 */
     zn_denoiser *denoiser; /* NULL until it is asked for */
     zn_step_plan plan;     /* of the denoiser */
     zn_generation planned; /* request that `plan` is for, and its tokens; width 0: none */

@@ -174,7 +174,10 @@ zn_options zn_generator_codec_options(const zn_generator *g)
     o.threads = 0;
     o.tile = ZN_TILE_AUTO;
     o.progress = NULL;
-    o.precision = o.precision == ZN_PRECISION_INT8 ? ZN_PRECISION_DEFAULT : o.precision;
+    if (o.precision == ZN_PRECISION_INT8)
+        o.precision = ZN_PRECISION_DEFAULT;
+    else if (o.precision == ZN_PRECISION_FP8)
+        o.precision = ZN_PRECISION_BF16;
     return o;
 }
 

@@ -82,6 +82,11 @@ one=$(drawn 1) three=$(drawn 3)
 echo $((three / one)) previews
 gen "a red fox" --seed 7 -o p.png --preview | cat -v | sed -E 's/[0-9.]+ s$/N s/'
 
+# Layers are measured instead of an image, and what is kept in bf16 is remembered.
+zenith generate -m model --size 32 --steps 1 --seed 7 "a fox" --calibrate --keep 25% | sed -E 's/[0-9.]+e-[0-9]+/E/' | sort | uniq | wc -l
+zenith generate -m model --size 32 --steps 1 --seed 7 "a fox" -p fp8 -o fp8.png -v 2>&1 | grep -o 'fp8: .* file'
+find model -name '*.fp8.json' -exec rm {} +
+
 # A long prompt is cut, and more memory than allowed is refused.
 for i in {1..300}; do printf 'fox %s ' $i; done | gen - --seed 7 -o long.png | sed -E 's/[0-9.]+ s$/N s/'
 zenith generate -m model --steps 1 --size 512 --memory 12M "a fox" -o tiles.png -q --json | grep -oE '"decoder_tiles": [0-9]+'

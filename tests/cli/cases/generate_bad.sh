@@ -28,6 +28,7 @@ try "a fox" -m model -o x.png --image photo.png --strength 1.5
 try "a fox" -m model -o x.png --guidance -1
 try "a fox" -m model -o x.png --guidance nan
 try "a fox" -m model -o x.png --shift 0
+try "a fox" -m model -o x.png --calibrate
 try "a fox" -m model -o x.png --mask mask.png
 try "a fox" -m model -o x.png --image photo.png --mask mask.png
 try "a fox" -m model -o x.png --image odd.png

@@ -241,6 +241,13 @@ static uint32_t bf16_of(float x)
 uint32_t emulated_bf16(float low, float high) { return bf16_of(low) | bf16_of(high) << 16; }
 float emulated_from_bf16(uint16_t x) { return zn_bf16_to_f32(x); }
 float emulated_from_f16(uint16_t x) { return zn_f16_to_f32(x); }
+uint32_t emulated_e4m3(float low, float high)
+{
+    const float both[] = { low, high };
+    uint8_t codes[2];
+    zn_to_e4m3(codes, both, 1, 2);
+    return codes[0] | (uint32_t)codes[1] << 8;
+}
 uint32_t emulated_f16(float low, float high) { return zn_f32_to_f16(low) | (uint32_t)zn_f32_to_f16(high) << 16; }
 
 static double widened(uint32_t pair, int which, bool bf16)

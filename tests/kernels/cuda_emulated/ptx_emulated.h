@@ -25,6 +25,7 @@ static inline void multiply_add(float c[4], const float a[4], const float b[2]) 
 void emulated_load(uint32_t *r, const uint16_t *row, int count, bool turned);
 uint32_t emulated_bf16(float low, float high);
 uint32_t emulated_f16(float low, float high);
+uint32_t emulated_e4m3(float low, float high);
 void emulated_multiply_add_16(float *c, const uint32_t *a, const uint32_t *b, bool bf16);
 
 static inline void load_four(uint32_t r[4], const uint16_t *row) { emulated_load(r, row, 4, false); }
@@ -32,6 +33,7 @@ static inline void load_four_turned(uint32_t r[4], const uint16_t *row) { emulat
 static inline void load_two_turned(uint32_t r[2], const uint16_t *row) { emulated_load(r, row, 2, true); }
 float emulated_from_bf16(uint16_t x);
 float emulated_from_f16(uint16_t x);
+static inline uint32_t e4m3_pair(float low, float high) { return emulated_e4m3(low, high); }
 static inline float quick_silu(float x) { return x / (1 + expf(-x)); }
 
 struct bf16_pair {
