@@ -69,7 +69,7 @@ gen "a red fox" --seed 7 -p bf16 --guidance 2 --shift 4.5 --image photo.png --st
 gen "a red fox" --seed 18446744073709551615 -o j.png --json | grep -oE '"seed": [0-9-]+'
 
 # The plan, and the terminal.
-gen "a red fox" --seed 7 -o v.png -v 2>&1 >/dev/null | grep -cE '^zenith: prompt [0-9.]+ s, image [0-9.]+ s, steps [0-9.]+ s, decode [0-9.]+ s$'
+gen "a red fox" --seed 7 -o v.png -v 2>&1 >/dev/null | grep -cE '^zenith: prompt [0-9.]+ s, image [0-9.]+ s, steps [0-9.]+ s, decode [0-9.]+ s, file and other [0-9.]+ s$'
 gen "a red fox" --seed 7 -o v.png -v 2>&1 >/dev/null | grep -q '[KMG]iB' || echo "-v prints no plan"
 gen "a red fox" --seed 7 --show -q | grep -c $'\xe2\x96\x80'
 
