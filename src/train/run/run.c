@@ -293,8 +293,7 @@ static zn_status save_and_stop(zn_run *r, zn_status status)
 /* Pictures that are there no more (a disk that went away, say) do not cost the steps that were made with them. */
 static zn_status take_pictures(zn_run *r)
 {
-    const zn_status status =
-        zn_ranks_agree(r->options.ranks, zn_loader_next(r->loader, r->done, r->inputs, r->batch));
+    const zn_status status = zn_ranks_agree(r->options.ranks, zn_loader_next(r->loader, r->done, r->inputs, r->batch));
     if (status != ZN_OK && r->done > r->first)
         return save_and_stop(r, status);
     ZN_TRY(status);
