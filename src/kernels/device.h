@@ -108,7 +108,7 @@ void zn_window_use(zn_window *w, int slot);
 void zn_window_done(zn_window *w, int slot);
 void zn_window_clear(zn_window *w);
 /* Bytes that a buffer takes in a slot. */
-static inline size_t zn_window_round(size_t bytes) { return (bytes + 255) / 256 * 256; }
+static inline size_t zn_window_round(size_t size) { return (size + 255) / 256 * 256; }
 /* Host memory that the device copies from while others work; NULL if there is not enough. */
 void *zn_device_pinned(zn_device *d, size_t bytes);
 void zn_device_unpin(zn_device *d, void *host); /* NULL is fine */
