@@ -27,9 +27,10 @@ const stepFields = (value) => el("details", {}, el("summary", {}, "More settings
 
 const result = (file, caption) => figure(image(file, caption), caption, file, enlarge(null, file.url, file.name, file.blob));
 
-/** A slider for each attribute; one is moved at a time, so the others go back to the middle. */
+/** A slider for each attribute of the chosen model; one is moved at a time, so the others go back to the middle. */
 async function attributes(models, able) {
-  const lists = await Promise.all(able.filter((model) => model.classifier).map((model) => api.attributes(model.name)));
+  const judges = able.filter((model) => model.classifier).map((model) => model.name);
+  const lists = await Promise.all(judges.map((name) => api.attributes(name)));
   const names = [...new Set(lists.flatMap((list) => list.attributes))];
   if (!names.length) return null;
   const zone = dropZone({ label: "An image to edit" });
@@ -38,8 +39,16 @@ async function attributes(models, able) {
   const list = el("div", { class: "sliders", oninput: ({ target }) => {
     for (const other of inputs) if (other !== target && other.value !== "0") { other.value = 0; other.dispatchEvent(new Event("input")); }
   } }, sliders);
+  const model = modelChoice(models, "edit"), chosen = model.querySelector("select");
+  const offer = () => {
+    const own = lists[judges.indexOf(chosen.value)]?.attributes ?? [];
+    sliders.forEach((slider, i) => { slider.hidden = !own.includes(names[i]); });
+    for (const input of inputs) if (input.value !== "0") { input.value = 0; input.dispatchEvent(new Event("input")); }
+  };
+  chosen.addEventListener("change", offer);
+  offer();
   return panel({
-    controls: [zone, modelChoice(models, "edit"), el("h3", {}, "Attributes"), el("p", { class: "soft" }, "Right: more of it, left: less. One at a time."), list, stepFields(50)],
+    controls: [zone, model, el("h3", {}, "Attributes"), el("p", { class: "soft" }, "Right: more of it, left: less. One at a time."), list, stepFields(50)],
     button: "Edit",
     empty: "Edited images appear here.",
     run: async ({ model, steps, encode_steps, ...moved }, place) => {
