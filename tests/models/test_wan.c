@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "graph/exec.h"
 #include "models/taehv/taehv.h"
+#include "models/wan/wan.h"
 #include "models/wan/wan_tiles.h"
 #include "models/wan2d/wan2d.h"
 #include "setting.h"
