@@ -322,7 +322,8 @@ static void precisions_have_names(void **state)
     assert_string_equal(zn_precision_name(ZN_PRECISION_F16), "f16");
     assert_null(zn_precision_name(ZN_PRECISION_DEFAULT));
     assert_string_equal(zn_precision_name(ZN_PRECISION_INT8), "int8");
-    assert_null(zn_precision_name(ZN_PRECISION_INT8 + 1));
+    assert_string_equal(zn_precision_name(ZN_PRECISION_FP8), "fp8");
+    assert_null(zn_precision_name(ZN_PRECISION_FP8 + 1));
     assert_null(zn_precision_name(-1));
 }
 

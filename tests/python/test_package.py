@@ -344,7 +344,7 @@ class Errors(Case):
         self.assertIsInstance(caught.exception, FileNotFoundError)
         with self.assertRaisesRegex(zenith.Error, "nothing-of-this-name"):
             zenith.Codec("nothing-of-this-name")
-        with self.assertRaisesRegex(ValueError, "precision must be one of f32, bf16, f16, int8, not 'half'"):
+        with self.assertRaisesRegex(ValueError, "precision must be one of f32, bf16, f16, int8, fp8, not 'half'"):
             zenith.Codec("random:taesd", precision="half")
 
     def test_closed(self):
