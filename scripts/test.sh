@@ -147,7 +147,7 @@ cross_checks() {
     local folder=build-$1
     cmake -S . -B "$folder" -G Ninja -DCMAKE_TOOLCHAIN_FILE="cmake/$1-linux-gnu.cmake" -DZENITH_IMAGES=OFF \
         -DZENITH_TESTS=ON &&
-        cmake --build "$folder" -j "$jobs" --target kernel-checks check-ops &&
+        cmake --build "$folder" -j "$jobs" --target kernel-checks check-ops check-fp8 &&
         run_ctest "$folder" 1800 -R '^(kernels|ops)' -E amx_emulated
 }
 
