@@ -2,7 +2,7 @@
 #ifndef ZN_CLI_COMMANDS_H
 #define ZN_CLI_COMMANDS_H
 
-#include "ui/options.h"
+#include "options/options.h"
 
 typedef struct command {
     const char *name;

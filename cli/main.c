@@ -1,8 +1,8 @@
 /* The program: the table of commands, the help, and the dispatch to a command. To add a command, write
  * cli/commands/NAME.c and add a line to the table. */
 #include "commands.h"
+#include "options/generate.h"
 #include "ui/facts.h"
-#include "ui/generate.h"
 #include "ui/progress.h"
 #include "ui/report.h"
 #include "ui/wrap.h"

@@ -8,10 +8,10 @@
 #ifndef ZN_SERVER_JOBS_H
 #define ZN_SERVER_JOBS_H
 
+#include "options/options.h"
 #include "server/form.h"
 #include "server/http.h"
 #include "ui/json.h"
-#include "ui/options.h"
 
 #include <stdatomic.h>
 

@@ -1,7 +1,7 @@
 /* Lists of models for clients: what was found, what each can do, and what of it is loaded. */
+#include "files/extensions.h"
+#include "options/model_names.h"
 #include "server/models.h"
-#include "ui/extensions.h"
-#include "ui/model_names.h"
 #include "ui/report.h"
 
 #include <stdlib.h>

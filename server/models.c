@@ -4,8 +4,8 @@
 #include "base/fail.h"
 #include "base/file.h"
 #include "base/memory.h"
-#include "ui/extensions.h"
-#include "ui/model_names.h"
+#include "files/extensions.h"
+#include "options/model_names.h"
 #include "ui/report.h"
 
 #include <pthread.h>

@@ -2,10 +2,10 @@
 #include "commands/batch.h"
 
 #include "commands.h"
-#include "ui/model_names.h"
+#include "files/share.h"
+#include "files/standard.h"
+#include "options/model_names.h"
 #include "ui/report.h"
-#include "ui/share.h"
-#include "ui/standard.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,8 +4,8 @@
 #define ZN_CLI_BATCH_H
 
 #include "commands/session.h"
+#include "files/files.h"
 #include "ui/facts.h"
-#include "ui/files.h"
 
 typedef struct batch {
     job_rules rules;

@@ -4,11 +4,11 @@
 
 #include "commands.h"
 #include "commands/latents.h"
-#include "ui/compute.h"
-#include "ui/encoded.h"
+#include "files/encoded.h"
+#include "files/standard.h"
+#include "options/compute.h"
 #include "ui/report.h"
 #include "ui/show.h"
-#include "ui/standard.h"
 
 #include <stdio.h>
 #include <stdlib.h>

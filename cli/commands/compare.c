@@ -1,8 +1,8 @@
 /* zenith compare: measures the difference between two images. */
 #include "commands.h"
-#include "ui/compute.h"
+#include "files/files.h"
+#include "options/compute.h"
 #include "ui/facts.h"
-#include "ui/files.h"
 #include "ui/report.h"
 #include "ui/scores.h"
 #include "ui/show.h"

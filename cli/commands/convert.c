@@ -1,7 +1,7 @@
 /* zenith convert: converts checkpoints to .safetensors, optionally with another dtype, and quantises networks. */
 #include "commands.h"
+#include "files/files.h"
 #include "ui/facts.h"
-#include "ui/files.h"
 #include "ui/progress.h"
 #include "ui/report.h"
 

@@ -1,10 +1,10 @@
 /* zenith dataset: builds .lmdb data sets from folders of photos or from videos, describes them, and makes contact
  * sheets. */
 #include "commands.h"
+#include "files/files.h"
+#include "files/ranks.h"
 #include "ui/facts.h"
-#include "ui/files.h"
 #include "ui/progress.h"
-#include "ui/ranks.h"
 #include "ui/report.h"
 #include "ui/show.h"
 

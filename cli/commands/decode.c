@@ -5,10 +5,10 @@
 #include "commands/clip.h"
 #include "commands/diffusion.h"
 #include "commands/latents.h"
-#include "ui/model_names.h"
+#include "files/standard.h"
+#include "options/model_names.h"
 #include "ui/report.h"
 #include "ui/show.h"
-#include "ui/standard.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,8 +2,8 @@
 #include "commands/diffusion.h"
 
 #include "commands.h"
-#include "ui/compute.h"
-#include "ui/files.h"
+#include "files/files.h"
+#include "options/compute.h"
 #include "ui/report.h"
 
 #include <stdio.h>

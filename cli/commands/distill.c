@@ -1,8 +1,8 @@
 /* zenith distill: trains a small model for the latent space of a large one. */
 #include "commands.h"
+#include "files/ranks.h"
 #include "ui/facts.h"
 #include "ui/monitor.h"
-#include "ui/ranks.h"
 #include "ui/report.h"
 
 #include <math.h>

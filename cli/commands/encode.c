@@ -4,7 +4,7 @@
 #include "commands/clip.h"
 #include "commands/diffusion.h"
 #include "commands/latents.h"
-#include "ui/encoded.h"
+#include "files/encoded.h"
 #include "ui/report.h"
 #include "ui/show.h"
 

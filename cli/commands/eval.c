@@ -2,10 +2,10 @@
 #include "commands.h"
 #include "commands/eval_diffusion.h"
 #include "commands/session.h"
-#include "ui/compute.h"
+#include "files/files.h"
+#include "files/ranks.h"
+#include "options/compute.h"
 #include "ui/facts.h"
-#include "ui/files.h"
-#include "ui/ranks.h"
 #include "ui/report.h"
 #include "ui/scores.h"
 

@@ -2,7 +2,7 @@
 #include "commands/eval_diffusion.h"
 #include "commands.h"
 #include "commands/diffusion.h"
-#include "ui/compute.h"
+#include "options/compute.h"
 #include "ui/report.h"
 #include "ui/scores.h"
 

@@ -2,7 +2,7 @@
 #ifndef ZN_CLI_EVAL_DIFFUSION_H
 #define ZN_CLI_EVAL_DIFFUSION_H
 
-#include "ui/options.h"
+#include "options/options.h"
 #include "ui/progress.h"
 
 #include <zenith/zenith.h>

@@ -3,7 +3,7 @@
 #include "commands/field.h"
 
 #include "commands.h"
-#include "ui/files.h"
+#include "files/files.h"
 #include "ui/report.h"
 
 #include <stdlib.h>

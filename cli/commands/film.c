@@ -2,10 +2,10 @@
 
 #include "commands.h"
 #include "commands/clip.h"
-#include "ui/compute.h"
-#include "ui/extensions.h"
+#include "files/extensions.h"
+#include "files/files.h"
+#include "options/compute.h"
 #include "ui/facts.h"
-#include "ui/files.h"
 #include "ui/report.h"
 
 #include <math.h>

@@ -3,12 +3,12 @@
 #include "commands/generate.h"
 
 #include "commands.h"
-#include "ui/compute.h"
-#include "ui/files.h"
+#include "files/files.h"
+#include "files/share.h"
+#include "files/standard.h"
+#include "options/compute.h"
 #include "ui/report.h"
-#include "ui/share.h"
 #include "ui/show.h"
-#include "ui/standard.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #include "commands/generate.h"
 
 #include "commands.h"
-#include "ui/files.h"
+#include "files/files.h"
 #include "ui/report.h"
 
 #include <stdlib.h>

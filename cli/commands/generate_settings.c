@@ -2,9 +2,9 @@
 #include "commands/generate.h"
 
 #include "commands.h"
-#include "ui/files.h"
+#include "files/files.h"
+#include "files/standard.h"
 #include "ui/report.h"
-#include "ui/standard.h"
 
 #include <ctype.h>
 #include <errno.h>

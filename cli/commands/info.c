@@ -3,8 +3,8 @@
 #include "commands/info.h"
 #include "commands.h"
 #include "commands/session.h"
+#include "files/files.h"
 #include "ui/facts.h"
-#include "ui/files.h"
 #include "ui/report.h"
 #include "ui/show.h"
 

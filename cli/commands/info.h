@@ -2,8 +2,8 @@
 #ifndef ZN_CLI_INFO_H
 #define ZN_CLI_INFO_H
 
+#include "options/options.h"
 #include "ui/facts.h"
-#include "ui/options.h"
 
 /* The first facts of every file: name, kind and size. */
 void file_facts(facts *f, const char *path, const char *kind);

@@ -2,9 +2,9 @@
 #include "commands/latents.h"
 
 #include "commands.h"
-#include "ui/encoded.h"
+#include "files/encoded.h"
+#include "files/standard.h"
 #include "ui/report.h"
-#include "ui/standard.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* zenith models: lists the architectures of this build and the weights found. */
 #include "commands.h"
 #include "commands/info.h"
+#include "options/model_names.h"
 #include "ui/facts.h"
-#include "ui/model_names.h"
 #include "ui/report.h"
 
 #include <stdlib.h>

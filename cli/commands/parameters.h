@@ -8,8 +8,8 @@
 #ifndef ZN_CLI_PARAMETERS_H
 #define ZN_CLI_PARAMETERS_H
 
+#include "options/options.h"
 #include "ui/json.h"
-#include "ui/options.h"
 
 /* Zero means "not set" everywhere; strings are owned. */
 typedef struct parameters {

@@ -1,7 +1,7 @@
 /* zenith pull: fetches published weights, or lists them. */
 #include "commands.h"
+#include "files/files.h"
 #include "ui/facts.h"
-#include "ui/files.h"
 #include "ui/progress.h"
 #include "ui/report.h"
 

@@ -5,10 +5,10 @@
 #include "commands/diffusion.h"
 #include "commands/field.h"
 #include "commands/film.h"
-#include "ui/ranks.h"
+#include "files/ranks.h"
+#include "files/standard.h"
 #include "ui/report.h"
 #include "ui/show.h"
-#include "ui/standard.h"
 
 #include <math.h>
 #include <stdio.h>

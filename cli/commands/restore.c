@@ -3,9 +3,9 @@
 #include "commands.h"
 #include "commands/batch.h"
 #include "commands/film.h"
+#include "files/standard.h"
 #include "ui/report.h"
 #include "ui/show.h"
-#include "ui/standard.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,11 +3,11 @@
 #include "commands/results.h"
 
 #include "commands.h"
-#include "ui/files.h"
+#include "files/files.h"
+#include "files/standard.h"
 #include "ui/progress.h"
 #include "ui/report.h"
 #include "ui/show.h"
-#include "ui/standard.h"
 
 #include <errno.h>
 #include <math.h>

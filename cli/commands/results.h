@@ -10,8 +10,8 @@
 #ifndef ZN_CLI_RESULTS_H
 #define ZN_CLI_RESULTS_H
 
+#include "options/options.h"
 #include "ui/facts.h"
-#include "ui/options.h"
 
 enum { RESULTS_VIDEO = 1 }; /* a video is also possible */
 

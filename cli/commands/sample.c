@@ -3,7 +3,7 @@
 #include "commands.h"
 #include "commands/diffusion.h"
 #include "commands/field.h"
-#include "ui/compute.h"
+#include "options/compute.h"
 #include "ui/report.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* zenith serve: the options of the server. The server itself is in server/. */
 #include "server/serve.h"
 #include "commands.h"
-#include "ui/files.h"
+#include "files/files.h"
 #include "ui/report.h"
 
 #include <stdio.h>

@@ -3,9 +3,9 @@
 
 #include "commands.h"
 #include "commands/diffusion.h"
-#include "ui/compute.h"
-#include "ui/files.h"
-#include "ui/model_names.h"
+#include "files/files.h"
+#include "options/compute.h"
+#include "options/model_names.h"
 #include "ui/report.h"
 
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #ifndef ZN_CLI_SESSION_H
 #define ZN_CLI_SESSION_H
 
-#include "ui/options.h"
+#include "options/options.h"
 #include "ui/progress.h"
 
 typedef struct session {

@@ -1,8 +1,8 @@
 /* zenith train: runs a recipe on a folder of images, with a bar that shows loss, speed and time left. */
 #include "commands.h"
+#include "files/ranks.h"
 #include "ui/facts.h"
 #include "ui/monitor.h"
-#include "ui/ranks.h"
 #include "ui/report.h"
 
 #include <math.h>

@@ -2,8 +2,8 @@
  * stdout. */
 #include "ui/json.h"
 
+#include "files/standard.h"
 #include "ui/report.h"
-#include "ui/standard.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
 #include "ui/monitor.h"
 
 #include "commands.h"
-#include "ui/compute.h"
-#include "ui/model_names.h"
+#include "options/compute.h"
+#include "options/model_names.h"
 #include "ui/report.h"
 #include "ui/terminal.h"
 

@@ -9,8 +9,8 @@
 #ifndef ZN_CLI_MONITOR_H
 #define ZN_CLI_MONITOR_H
 
+#include "options/options.h"
 #include "ui/facts.h"
-#include "ui/options.h"
 #include "ui/progress.h"
 
 #include <zenith/train.h>

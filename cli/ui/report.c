@@ -2,8 +2,8 @@
  * and becomes the exit status at the end. */
 #include "ui/report.h"
 
+#include "files/standard.h"
 #include "ui/progress.h"
-#include "ui/standard.h"
 
 #include <errno.h>
 #include <stdarg.h>

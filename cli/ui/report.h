@@ -2,7 +2,7 @@
 #ifndef ZN_CLI_REPORT_H
 #define ZN_CLI_REPORT_H
 
-#include "ui/options.h"
+#include "options/options.h"
 
 /* Print results. report_finish reports the first failed write. */
 __attribute__((format(printf, 1, 2))) void say(const char *format, ...);

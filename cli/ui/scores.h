@@ -2,8 +2,8 @@
 #ifndef ZN_UI_SCORES_H
 #define ZN_UI_SCORES_H
 
+#include "options/options.h"
 #include "ui/facts.h"
-#include "ui/options.h"
 
 #include <zenith/eval.h>
 

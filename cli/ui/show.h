@@ -2,7 +2,7 @@
 #ifndef ZN_CLI_SHOW_H
 #define ZN_CLI_SHOW_H
 
-#include "ui/options.h"
+#include "options/options.h"
 
 /* Draws on stdout, or on stderr with --json. If an image cannot be drawn, prints a remark. */
 void show_image(const options *o, const zn_image *image);

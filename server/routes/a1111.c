@@ -5,10 +5,10 @@
 #include "base/fail.h"
 #include "base/file.h"
 #include "commands/parameters.h"
+#include "options/model_names.h"
 #include "server/base64.h"
 #include "server/models.h"
 #include "server/routes/result.h"
-#include "ui/model_names.h"
 #include "ui/report.h"
 
 #include <math.h>

@@ -1,8 +1,8 @@
 /* Videos: frames or a video file to a latent, and a latent of several frames to a video file or images. */
 #include "base/fail.h"
+#include "files/encoded.h"
+#include "files/extensions.h"
 #include "server/tasks/tasks.h"
-#include "ui/encoded.h"
-#include "ui/extensions.h"
 #include "ui/report.h"
 
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #include "server/tasks/tasks.h"
 
 #include "base/fail.h"
-#include "ui/encoded.h"
+#include "files/encoded.h"
 #include "ui/report.h"
 #include "ui/scores.h"
 

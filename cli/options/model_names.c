@@ -1,7 +1,7 @@
 /* Model names for --model, and the message about a missing model. */
-#include "ui/model_names.h"
+#include "options/model_names.h"
 
-#include "ui/files.h"
+#include "files/files.h"
 #include "ui/report.h"
 
 #include <stdlib.h>

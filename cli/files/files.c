@@ -1,9 +1,9 @@
 /* Selects the files to read and the names of the results. */
-#include "ui/files.h"
+#include "files/files.h"
 
 #include "commands.h"
+#include "files/standard.h"
 #include "ui/report.h"
-#include "ui/standard.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* Buffers standard input and named pipes in unnamed temporary files, because commands read their inputs more than once
  * and a pipe can be read only once. */
-#include "ui/standard.h"
+#include "files/standard.h"
 
 #include "ui/report.h"
 

@@ -1,6 +1,6 @@
 /* Finds results that must not be written: over an input, over another result, or over an existing file that -o does not
  * name. Files are identified by device and inode. Sorted lists keep this fast for folders of many thousand files. */
-#include "ui/files.h"
+#include "files/files.h"
 #include "ui/report.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Generates the OPTIONS section of the manual page from the table of options. */
-#include "ui/generate.h"
+#include "options/generate.h"
 
 #include "commands.h"
 #include "ui/report.h"

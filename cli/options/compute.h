@@ -2,7 +2,7 @@
 #ifndef ZN_CLI_COMPUTE_H
 #define ZN_CLI_COMPUTE_H
 
-#include "ui/options.h"
+#include "options/options.h"
 #include "ui/progress.h"
 
 #include <zenith/options.h>

@@ -1,5 +1,5 @@
 /* See compute.h. */
-#include "ui/compute.h"
+#include "options/compute.h"
 
 zn_options compute_options(const options *o, progress *bar)
 {

@@ -1,11 +1,11 @@
 /* Parses the options of option_table.c: long options with a space or '='; short options alone, clustered or with the
  * value attached; "--" before names that start with a dash. */
-#include "ui/options.h"
+#include "options/options.h"
 
 #include "commands.h"
+#include "files/standard.h"
+#include "options/values.h"
 #include "ui/report.h"
-#include "ui/standard.h"
-#include "ui/values.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* The options of all commands, and their help. */
-#include "ui/options.h"
+#include "options/options.h"
 
-#include "ui/values.h"
+#include "options/values.h"
 #include "ui/wrap.h"
 
 #include <stdio.h>

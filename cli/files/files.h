@@ -2,8 +2,8 @@
 #ifndef ZN_CLI_FILES_H
 #define ZN_CLI_FILES_H
 
-#include "ui/extensions.h"
-#include "ui/options.h"
+#include "files/extensions.h"
+#include "options/options.h"
 
 /* One file to read and one to write. kind: a name whose extension is the format of the result; this is output itself
  * unless output is standard output or a pipe. problem: why this job cannot be done, or NULL. */

@@ -3,8 +3,8 @@
 #ifndef ZN_CLI_SHARE_H
 #define ZN_CLI_SHARE_H
 
+#include "files/ranks.h"
 #include "ui/facts.h"
-#include "ui/ranks.h"
 
 typedef struct shared_work {
     int count; /* items */

@@ -1,5 +1,5 @@
 /* Joins the other processes, runs a command and leaves. */
-#include "ui/ranks.h"
+#include "files/ranks.h"
 
 #include "ui/report.h"
 

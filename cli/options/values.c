@@ -1,7 +1,7 @@
 /* Parses option values. The whole text must be valid, so "--threads 4x" is an error and not 4. */
-#include "ui/values.h"
+#include "options/values.h"
 
-#include "ui/options.h"
+#include "options/options.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
-#include "ui/encoded.h"
+#include "files/encoded.h"
 
-#include "ui/extensions.h"
+#include "files/extensions.h"
 
 /* A source of frames; one of the two is open. */
 typedef struct frames {

@@ -2,7 +2,7 @@
 #ifndef ZN_CLI_RANKS_H
 #define ZN_CLI_RANKS_H
 
-#include "ui/options.h"
+#include "options/options.h"
 
 #include <zenith/ranks.h>
 

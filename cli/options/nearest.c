@@ -1,5 +1,5 @@
 /* "did you mean": the nearest word of a list by edit distance. */
-#include "ui/options.h"
+#include "options/options.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* Divides work among processes: each collects the output of its items and sends it to rank 0. */
-#include "ui/share.h"
+#include "files/share.h"
 
 #include "ui/progress.h"
 #include "ui/report.h"
