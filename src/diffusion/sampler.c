@@ -36,7 +36,7 @@ static void noise_of_velocity(const zn_sampling *s, int i, const float *x, float
         velocity[j] = rest * x[j] + signal * velocity[j];
 }
 
-/* One step from x and the noise in it; fresh: room for as much. */
+/* One step from x and the noise in it; fresh: a buffer of the same size. */
 typedef void (*step_fn)(const zn_sampling *s, int i, float *x, float *eps, float *fresh);
 
 /* From the noisiest step to the first, or the other way. */

@@ -27,7 +27,7 @@ struct zn_exec {
     char *own_packed;
     zn_fetched fetched;      /* while steps are prepared */
     zn_mirror mirror;        /* copies of this memory on the device; empty without a device */
-    zn_turns turns;          /* weights that take turns on the device; empty if there is room for all */
+    zn_turns turns;          /* weights that take turns on the device; empty if all fit */
     zn_recording *recording; /* of a run's launches; NULL: there is none yet */
     int plain_runs;          /* runs without a recording so far */
     double *ms;              /* time by step, when profiling */

@@ -102,8 +102,8 @@ bool zn_turns_has(const zn_turns *s, const zn_packed *w)
     return false;
 }
 
-/* Spreads those that stay evenly over the run, so that copies never pause: a matrix stays whenever the share of bytes
- * that do is behind the share that may. */
+/* Spreads those that stay evenly over the run, so that copies never pause: a matrix stays if the
+ * share of bytes that stay, among those seen so far, is smaller than the share that may. */
 static zn_status choose(zn_turns *s, const zn_plan *plan, int first, size_t may_stay, const totals *t)
 {
     const double share = (double)(may_stay - t->fixed) / (double)(t->all - t->fixed);

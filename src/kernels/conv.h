@@ -40,7 +40,7 @@ typedef struct zn_conv_args {
     float *y;              /* must not be x */
     bool relu;
     zn_type x_type, residual_type, y_type; /* other than F32 only for kernels with `narrow` */
-    void *room;                            /* room_bytes of the kernel */
+    void *workspace;                       /* workspace_bytes of the kernel */
 } zn_conv_args;
 
 /* Weights to pack with a launched kernel. flipped: w is [kh][kw][cout][cin] and is read as zn_k_flip_weights writes it.
@@ -83,7 +83,7 @@ typedef struct zn_conv_kernel {
     void (*pack_there)(const void *conv_pack_args, zn_range unit);
     size_t (*scratch_bytes)(const zn_conv_shape *s); /* per thread */
     /* Optional: bytes that all threads share, for a map x of this type. NULL: none. */
-    size_t (*room_bytes)(const zn_conv_shape *s, zn_type x);
+    size_t (*workspace_bytes)(const zn_conv_shape *s, zn_type x);
     int64_t (*units)(const zn_conv_shape *s); /* number of independent units of work; any split gives the same
                                                * bits */
     void (*run)(const void *conv_args, zn_range units);

@@ -18,7 +18,7 @@ typedef struct zn_conv_grad_args {
     void *shared;    /* shared_bytes, aligned to 64 */
     int stage;
     zn_type x_type, dy_type; /* other than F32 only for kernels with `narrow` */
-    void *room;              /* room_bytes of the kernel, aligned to 64 */
+    void *workspace;         /* workspace_bytes of the kernel, aligned to 64 */
 } zn_conv_grad_args;
 
 typedef struct zn_conv_grad_kernel {
@@ -30,7 +30,7 @@ typedef struct zn_conv_grad_kernel {
     bool (*supports)(const zn_conv_shape *s);
     size_t (*shared_bytes)(const zn_conv_shape *s);
     /* Optional: more bytes, for maps of these types. NULL: none. */
-    size_t (*room_bytes)(const zn_conv_shape *s, zn_type x, zn_type dy);
+    size_t (*workspace_bytes)(const zn_conv_shape *s, zn_type x, zn_type dy);
     size_t (*scratch_bytes)(const zn_conv_shape *s); /* per thread */
     int (*stages)(const zn_conv_shape *s);
     int64_t (*units)(const zn_conv_shape *s, int stage); /* any split gives the same bits */

@@ -112,7 +112,7 @@ static size_t rounded_x(const zn_conv_shape *s, zn_type x)
     return zn_cuda_rounded_bytes(x, (int64_t)s->n * s->h * s->w * s->cin);
 }
 /* The bias too. */
-static size_t product_room(const zn_conv_shape *s, zn_type x)
+static size_t product_workspace(const zn_conv_shape *s, zn_type x)
 {
     return rounded_x(s, x) + zn_cuda_rounded_bytes(ZN_TYPE_F32, s->cout);
 }
@@ -185,7 +185,7 @@ const zn_conv_kernel zn_conv_cuda_tf32x3 = { .name = "implicit-tf32x3-cuda",
         .name = (title), .math = ZN_PRECISION_BF16, .cpu = ZN_CPU_CUDA, .tolerance = 5e-3f,                            \
         .supports = supports_product, .narrow = narrow_both, .pays = (worth), .packed_bytes = product_bytes,           \
         .pack = pack_product, .pack_there = zn_k_conv_pack_product, .scratch_bytes = scratch_bytes,                    \
-        .room_bytes = product_room, .units = units, .run = (body), .flops = zn_conv_direct_flops                       \
+        .workspace_bytes = product_workspace, .units = units, .run = (body), .flops = zn_conv_direct_flops             \
     }
 const zn_conv_kernel zn_conv_cuda_product = ZN_CONV_PRODUCT("product-bf16-cuda", has_no_tiles, zn_k_conv_product);
 const zn_conv_kernel zn_conv_cuda_rows = ZN_CONV_PRODUCT("rows-bf16-cuda", NULL, zn_k_conv_rows);
@@ -224,7 +224,7 @@ const zn_conv_kernel zn_conv_cuda_f16 = { .name = "halo-f16-cuda",
     {                                                                                                                  \
         .name = (title), .math = (type), .cpu = ZN_CPU_CUDA | ZN_CPU_HOPPER, .tolerance = (error),                     \
         .supports = supports_wide, .narrow = narrow_half, .pays = (worth), .packed_bytes = half_bytes,                 \
-        .pack = (packs), .pack_there = (packs_there), .scratch_bytes = scratch_bytes, .room_bytes = rounded_x,         \
+        .pack = (packs), .pack_there = (packs_there), .scratch_bytes = scratch_bytes, .workspace_bytes = rounded_x,    \
         .units = units, .run = (body), .flops = half_flops                                                             \
     }
 const zn_conv_kernel zn_conv_hopper_bf16 = ZN_CONV_HOPPER("wgmma-bf16-cuda", ZN_PRECISION_BF16, 5e-3f, pack_bf16,
@@ -236,7 +236,7 @@ const zn_conv_kernel zn_conv_hopper_f16 = ZN_CONV_HOPPER("wgmma-f16-cuda", ZN_PR
     {                                                                                                                  \
         .name = (title), .math = (type), .cpu = ZN_CPU_CUDA | ZN_CPU_HOPPER, .tolerance = (error),                     \
         .supports = supports_up, .narrow = narrow_half, .pays = (worth), .packed_bytes = up_bytes, .pack = (packs),    \
-        .pack_there = (packs_there), .scratch_bytes = scratch_bytes, .room_bytes = rounded_x, .units = units,          \
+        .pack_there = (packs_there), .scratch_bytes = scratch_bytes, .workspace_bytes = rounded_x, .units = units,     \
         .run = (body), .flops = up_flops                                                                               \
     }
 const zn_conv_kernel zn_conv_hopper_up_bf16 = ZN_CONV_UP("wgmma-up-bf16-cuda", ZN_PRECISION_BF16, 5e-3f, pack_up_bf16,

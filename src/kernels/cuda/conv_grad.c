@@ -75,14 +75,14 @@ const zn_conv_grad_kernel zn_conv_grad_hopper_bf16 = { .name = "grad-wgmma-bf16-
                                                        .supports = supports_lines,
                                                        .narrow = true,
                                                        .shared_bytes = lines_bytes,
-                                                       .room_bytes = rounded,
+                                                       .workspace_bytes = rounded,
                                                        .scratch_bytes = scratch_bytes,
                                                        .stages = stages,
                                                        .units = units,
                                                        .run = zn_k_conv_grad_wgmma,
                                                        .flops = zn_conv_direct_flops };
 
-/* With the room of the kernel above that takes its place where there is no library. */
+/* Its workspace also serves grad-bf16-cuda, which takes its place where cuBLASLt cannot be loaded. */
 const zn_conv_grad_kernel zn_conv_grad_cuda_product = { .name = "grad-product-bf16-cuda",
                                                         .math = ZN_PRECISION_BF16,
                                                         .cpu = ZN_CPU_CUDA,
@@ -90,7 +90,7 @@ const zn_conv_grad_kernel zn_conv_grad_cuda_product = { .name = "grad-product-bf
                                                         .supports = supports_product,
                                                         .narrow = true,
                                                         .shared_bytes = shared_bytes,
-                                                        .room_bytes = rounded,
+                                                        .workspace_bytes = rounded,
                                                         .scratch_bytes = scratch_bytes,
                                                         .stages = one_stage,
                                                         .units = units,

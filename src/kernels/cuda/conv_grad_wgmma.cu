@@ -157,9 +157,10 @@ static void launch_rounded(zn_device *d, const grad_task &given)
     grad_task t = given;
     const zn_conv_shape &s = t.a.s;
     const int64_t x = (int64_t)s.n * s.h * s.w * s.cin, dy = (int64_t)s.n * s.oh * s.ow * s.cout;
-    to_device(d, t.a.room);
-    char *const room = static_cast<char *>(t.a.room), *const more = room + zn_cuda_rounded_bytes(t.a.x_type, x);
-    t.a.x = static_cast<const float *>(zn_cuda_rounded(d, t.a.x, t.a.x_type, x, ZN_TYPE_BF16, room));
+    to_device(d, t.a.workspace);
+    char *const workspace = static_cast<char *>(t.a.workspace), *const more =
+                                                                    workspace + zn_cuda_rounded_bytes(t.a.x_type, x);
+    t.a.x = static_cast<const float *>(zn_cuda_rounded(d, t.a.x, t.a.x_type, x, ZN_TYPE_BF16, workspace));
     t.a.dy = static_cast<const float *>(zn_cuda_rounded(d, t.a.dy, t.a.dy_type, dy, ZN_TYPE_BF16, more));
     t.a.x_type = t.a.dy_type = ZN_TYPE_BF16;
     launch_lines(d, t);

@@ -298,7 +298,7 @@ template <typename P> __global__ void __launch_bounds__(BLOCK, 1) conv_wgmma(con
 
 /* ---- launching ---- */
 
-/* Keeps all weights if there is room for two stages besides them. */
+/* Keeps all weights if two stages fit besides them. */
 template <typename P> static bool plan_memory(const zn_device *d, wide_task &w)
 {
     const int left = d->shared - RING_BYTES - TURNS * P::PIXELS * LINE;
@@ -352,9 +352,9 @@ template <typename T> static void run(zn_device *d, const void *args, zn_type ty
     wide_task w = {};
     w.t = conv_task_of(d, args, up ? zn_cuda_up_weights : zn_cuda_half_weights);
     zn_conv_args &a = w.t.a;
-    to_device(d, a.room);
+    to_device(d, a.workspace);
     a.x = static_cast<const float *>(
-        zn_cuda_rounded(d, a.x, a.x_type, (int64_t)a.s.n * a.s.h * a.s.w * a.s.cin, type, a.room));
+        zn_cuda_rounded(d, a.x, a.x_type, (int64_t)a.s.n * a.s.h * a.s.w * a.s.cin, type, a.workspace));
     a.x_type = type;
     w.chunks = (a.s.cin + w.t.w.chunk - 1) / w.t.w.chunk;
     w.quick = a.y_type != ZN_TYPE_F32 && (!a.residual || a.residual_type == a.y_type) && a.s.cout % 8 == 0 &&

@@ -18,9 +18,7 @@ struct norm_task {
 static norm_task task_of(zn_device *d, const void *args)
 {
     norm_task t = { *static_cast<const zn_norm_args *>(args), 0, 0 };
-    const int64_t wanted = ENOUGH_BLOCKS / t.a.n, most = wanted < 1             ? 1
-                                                         : wanted < MOST_BLOCKS ? wanted
-                                                                                : (int64_t)MOST_BLOCKS;
+    const int64_t each = zn_least(MOST_BLOCKS, ENOUGH_BLOCKS / t.a.n), most = each < 1 ? 1 : each;
     const int64_t least = (t.a.pixels + most - 1) / most;
     t.block = zn_norm_block(&t.a) > least ? zn_norm_block(&t.a) : least;
     t.blocks = (t.a.pixels + t.block - 1) / t.block;
@@ -260,21 +258,25 @@ __global__ void norm_grad_merge(norm_task t)
 
 /* ---- maps ---- */
 
+static __device__ float activated(const zn_norm_args &a, float v)
+{
+    if (a.act == ZN_ACT_SILU)
+        return a.y_type == ZN_TYPE_F32 ? v / (1 + expf(-v)) : quick_silu(v);
+    return a.act == ZN_ACT_RELU && v < 0 ? 0 : v;
+}
+
 struct norm_apply {
     zn_norm_args a;
     int64_t rows;
     int columns;
-    __device__ float silu(float v) const { return a.y_type == ZN_TYPE_F32 ? v / (1 + expf(-v)) : quick_silu(v); }
     template <int N> __device__ void at(int64_t pixel, int64_t c) const
     {
         const float *factors = a.table + quotient(pixel, a.pixels) * 3 * a.c + c;
         const int64_t in_map = (pixel * a.c + c) / N;
         const floats<N> x = load_as<N>(a.x, in_map, a.x_type), f = load<N>(factors, 0), s = load<N>(factors + a.c, 0);
         floats<N> y;
-        for (int k = 0; k < N; k++) {
-            const float v = f.v[k] * x.v[k] + s.v[k];
-            y.v[k] = a.act == ZN_ACT_SILU ? silu(v) : a.act == ZN_ACT_RELU && v < 0 ? 0 : v;
-        }
+        for (int k = 0; k < N; k++)
+            y.v[k] = activated(a, f.v[k] * x.v[k] + s.v[k]);
         store_as<N>(a.y, in_map, a.y_type, y);
     }
 };
@@ -335,10 +337,8 @@ template <typename T> struct apply_pieces {
     {
         eight y = widened<T>(x);
 #pragma unroll
-        for (int k = 0; k < EIGHT; k++) {
-            const float v = factor.v[k] * y.v[k] + shift.v[k];
-            y.v[k] = a.act == ZN_ACT_SILU ? quick_silu(v) : a.act == ZN_ACT_RELU && v < 0 ? 0 : v;
-        }
+        for (int k = 0; k < EIGHT; k++)
+            y.v[k] = activated(a, factor.v[k] * y.v[k] + shift.v[k]);
         reinterpret_cast<uint4 *>(a.y)[piece] = narrowed<T>(y);
     }
 };

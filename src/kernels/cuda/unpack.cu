@@ -290,12 +290,12 @@ template <typename T> __global__ void round_pieces(rounding r)
     }
 }
 
-const void *zn_cuda_rounded(zn_device *d, const void *map, zn_type from, int64_t count, zn_type type, void *room)
+const void *zn_cuda_rounded(zn_device *d, const void *map, zn_type from, int64_t count, zn_type type, void *workspace)
 {
     if (from == type)
         return map;
-    const rounding r = { static_cast<const float *>(map), static_cast<uint4 *>(room), count / EIGHT };
+    const rounding r = { static_cast<const float *>(map), static_cast<uint4 *>(workspace), count / EIGHT };
     void (*const kernel)(rounding) = type == ZN_TYPE_BF16 ? round_pieces<bf16_pair> : round_pieces<f16_pair>;
     launch(d, kernel, dim3(grid_of(r.pieces)), THREADS, 0, r);
-    return room;
+    return workspace;
 }

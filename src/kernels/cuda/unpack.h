@@ -19,7 +19,7 @@ void zn_cuda_convert_rows(zn_device *d, const void *from, zn_type from_type, int
                           int64_t stride, zn_type type, void *to);
 
 /* A map of `count` numbers, a multiple of 8, in 16 bits: where it is if it has this type, otherwise the rounded floats
- * in `room`. Addresses are multiples of 16. */
-const void *zn_cuda_rounded(zn_device *d, const void *map, zn_type from, int64_t count, zn_type type, void *room);
+ * in `workspace`. Addresses are multiples of 16. */
+const void *zn_cuda_rounded(zn_device *d, const void *map, zn_type from, int64_t count, zn_type type, void *workspace);
 
 #endif

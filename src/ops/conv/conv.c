@@ -107,7 +107,7 @@ static size_t flipped_bytes(const zn_node *n)
 
 static size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-/* Bytes of shared scratch that hold weights packed in the same run; the kernel's room follows. */
+/* Bytes of shared scratch that hold weights packed in the same run; the kernel's workspace follows. */
 static size_t packed_now(const zn_conv_kernel *k, const zn_conv_shape *s, int weights)
 {
     return weights == COMPUTED || weights == THERE ? aligned(k->packed_bytes(s)) : 0;
@@ -116,7 +116,7 @@ static size_t packed_now(const zn_conv_kernel *k, const zn_conv_shape *s, int we
 static size_t room_of(const zn_node *n, const zn_conv_kernel *k)
 {
     const zn_conv_shape s = shape_of(n);
-    return k->room_bytes ? k->room_bytes(&s, n->source[0]->type) : 0;
+    return k->workspace_bytes ? k->workspace_bytes(&s, n->source[0]->type) : 0;
 }
 
 static zn_needs needs(const zn_node *n, const zn_prepare *p)
@@ -134,15 +134,15 @@ static zn_needs needs(const zn_node *n, const zn_prepare *p)
                        .prepared = sizeof(prepared) };
 }
 
-/* room: a buffer of flipped_bytes. */
-static void pack_for(const zn_node *n, const zn_conv_kernel *k, void *packed, void *room)
+/* workspace: a buffer of flipped_bytes. */
+static void pack_for(const zn_node *n, const zn_conv_kernel *k, void *packed, void *workspace)
 {
     const zn_conv_shape s = shape_of(n);
     const float *w = n->source[1]->data;
     if (spec_of(n)->flipped) {
-        const zn_flip_args a = { .w = w, .y = room, .taps = s.kh * s.kw, .cin = s.cout, .cout = s.cin };
+        const zn_flip_args a = { .w = w, .y = workspace, .taps = s.kh * s.kw, .cin = s.cout, .cout = s.cin };
         zn_k_flip_weights(&a, (zn_range){ 0, a.taps, NULL });
-        w = room;
+        w = workspace;
     }
     k->pack(&s, w, packed);
 }
@@ -228,7 +228,7 @@ static void run(const zn_node *n, const zn_launch_context *c)
                        .y_type = n->type };
     a.s.threads = zn_pool_threads(c->pool);
     if (room_of(n, q->kernel))
-        a.room = (char *)c->shared + packed_now(q->kernel, &a.s, q->weights);
+        a.workspace = (char *)c->shared + packed_now(q->kernel, &a.s, q->weights);
     pack_now(n, q, c);
     fill(n, c, residual, 0, o.to);
     fill(n, c, residual, o.to + o.count, n->shape.dim[0]);

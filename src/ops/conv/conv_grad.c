@@ -79,7 +79,7 @@ static size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 static size_t room_of(const zn_node *n, const zn_conv_grad_kernel *k)
 {
     const zn_conv_shape s = forward_of(n);
-    return k->room_bytes ? k->room_bytes(&s, n->source[0]->type, n->source[1]->type) : 0;
+    return k->workspace_bytes ? k->workspace_bytes(&s, n->source[0]->type, n->source[1]->type) : 0;
 }
 
 static zn_needs weight_needs(const zn_node *n, const zn_prepare *p)
@@ -111,7 +111,7 @@ static void weight_run(const zn_node *n, const zn_launch_context *c)
                             .dy_type = dy->type };
     a.s.threads = zn_pool_threads(c->pool);
     if (room_of(n, k))
-        a.room = (char *)c->shared + aligned(k->shared_bytes(&a.s));
+        a.workspace = (char *)c->shared + aligned(k->shared_bytes(&a.s));
     for (; a.stage < k->stages(&a.s); a.stage++)
         zn_launch(c, k->run, k->units(&a.s, a.stage), 1, &a);
 }
