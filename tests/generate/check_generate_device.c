@@ -1,5 +1,6 @@
 /* Generation on a device: an image has the same bits whether its networks were there already or not, and whether their
  * weights stay there or take turns. Exit status 77 where there is no device. */
+#include "../must.h"
 #include "tiny.h"
 
 #include "base/alloc.h"
@@ -19,14 +20,6 @@ enum {
 };
 
 static int compared, failures;
-
-static void must(zn_status status)
-{
-    if (status == ZN_OK)
-        return;
-    printf("FAIL %s\n", zn_error_text());
-    exit(1);
-}
 
 static void expect(const char *what, bool good)
 {

@@ -113,8 +113,10 @@ static void devices_agree(void **state)
         }
     }
     zn_context_free(context);
-    if (!is_there)
+    if (!is_there) {
+        print_message("skipped: there is no CUDA device\n");
         skip();
+    }
 }
 
 /* ---- prompts ---- */

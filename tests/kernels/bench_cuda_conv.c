@@ -137,7 +137,7 @@ static void time_conv(const char *what, zn_conv_shape s, zn_precision math, bool
     float *packed = memory((int64_t)(k->packed_bytes(&s) / sizeof(float)) + 1);
     const unsigned narrow = k->narrow ? k->narrow(&s) : 0;
     const zn_type x_type = type_of(k->math, narrow & ZN_CONV_NARROW_X);
-    float *room = memory((int64_t)((k->room_bytes ? k->room_bytes(&s, x_type) : 0) / sizeof(float)) + 1);
+    float *workspace = memory((int64_t)((k->workspace_bytes ? k->workspace_bytes(&s, x_type) : 0) / sizeof(float)) + 1);
     forward f = { .k = k,
                   .a = { .s = s,
                          .x = x,
@@ -147,13 +147,13 @@ static void time_conv(const char *what, zn_conv_shape s, zn_precision math, bool
                          .relu = !changing,
                          .x_type = x_type,
                          .y_type = type_of(k->math, narrow & ZN_CONV_NARROW_Y),
-                         .room = room },
+                         .workspace = workspace },
                   .pack = { .s = s, .w = w, .packed = packed, .flipped = changing },
                   .packs = true };
     run_forward(&f);
     f.packs = changing;
     report(what, k->name, &s, zn_type_size(f.a.y_type), time_of(run_forward, &f), k->flops(&s));
-    float *const all[] = { x, y, w, bias, packed, room };
+    float *const all[] = { x, y, w, bias, packed, workspace };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         release(all[i]);
 }
@@ -167,12 +167,19 @@ static void time_weight_grad(zn_conv_shape s, zn_precision math)
     float *dw = memory((int64_t)s.kh * s.kw * s.cin * s.cout);
     float *shared = memory((int64_t)(k->shared_bytes(&s) / sizeof(float)));
     const zn_type type = type_of(k->math, k->narrow);
-    float *room = memory((int64_t)((k->room_bytes ? k->room_bytes(&s, type, type) : 0) / sizeof(float)) + 1);
-    const backward b = {
-        k, { .s = s, .x = x, .dy = dy, .dw = dw, .shared = shared, .x_type = type, .dy_type = type, .room = room }
-    };
+    float *workspace =
+        memory((int64_t)((k->workspace_bytes ? k->workspace_bytes(&s, type, type) : 0) / sizeof(float)) + 1);
+    const backward b = { k,
+                         { .s = s,
+                           .x = x,
+                           .dy = dy,
+                           .dw = dw,
+                           .shared = shared,
+                           .x_type = type,
+                           .dy_type = type,
+                           .workspace = workspace } };
     report("weights", k->name, &s, zn_type_size(type), time_of(run_backward, &b), k->flops(&s));
-    float *const all[] = { x, dy, dw, shared, room };
+    float *const all[] = { x, dy, dw, shared, workspace };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         release(all[i]);
 }

@@ -30,7 +30,7 @@ static void run_reference(const conv_data *d, conv_options o)
 
 static float *room_for(const zn_conv_kernel *k, const zn_conv_shape *s, zn_type x)
 {
-    return cuda_shared_new((int64_t)((k->room_bytes ? k->room_bytes(s, x) : 0) / sizeof(float)) + 1, NAN);
+    return cuda_shared_new((int64_t)((k->workspace_bytes ? k->workspace_bytes(s, x) : 0) / sizeof(float)) + 1, NAN);
 }
 
 /* With all of x in the memory of both sides; with `alias`, y begins as the residual. */
@@ -51,9 +51,9 @@ static void check_conv(const zn_conv_kernel *k, const conv_data *d, conv_options
     a.x = x;
     a.bias = o.bias ? bias : NULL;
     a.residual = o.alias ? y : o.residual ? residual : NULL;
-    a.room = room_for(k, &d->s, a.x_type);
+    a.workspace = room_for(k, &d->s, a.x_type);
     cuda_start(k->run, k->units(&d->s), &a);
-    cuda_shared_free(a.room);
+    cuda_shared_free(a.workspace);
     cuda_compare(name, y, d->want, d->y_count, (double)k->tolerance * (d->y_count < 256 ? 4 : 1));
     float *const all[] = { packed, x, bias, residual };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -94,9 +94,9 @@ static void check_narrow(const zn_conv_kernel *k, conv_data *d, conv_options o)
     a.residual = o.residual || o.alias ? residual : NULL;
     a.y = o.alias ? residual : y;
     a.x_type = a.residual_type = a.y_type = type;
-    a.room = room_for(k, &d->s, type);
+    a.workspace = room_for(k, &d->s, type);
     cuda_start(k->run, k->units(&d->s), &a);
-    cuda_shared_free(a.room);
+    cuda_shared_free(a.workspace);
     float *got = cuda_result_new(d->y_count), *from = o.alias ? residual : y;
     zn_device_fetch(cuda_device, from, sizeof(uint16_t) * (size_t)d->y_count);
     cuda_must(zn_device_wait(cuda_device));

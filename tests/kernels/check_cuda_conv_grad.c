@@ -32,11 +32,11 @@ static void check_kernel(const zn_conv_grad_kernel *k, const zn_conv_grad_args *
     zn_conv_grad_args a = *given;
     a.dw = cuda_result_new(count);
     a.shared = cuda_shared_new((int64_t)(k->shared_bytes(&a.s) / sizeof(float)), NAN);
-    a.room = cuda_shared_new(
-        (int64_t)((k->room_bytes ? k->room_bytes(&a.s, a.x_type, a.dy_type) : 0) / sizeof(float)) + 1, NAN);
+    a.workspace = cuda_shared_new(
+        (int64_t)((k->workspace_bytes ? k->workspace_bytes(&a.s, a.x_type, a.dy_type) : 0) / sizeof(float)) + 1, NAN);
     for (; a.stage < k->stages(&a.s); a.stage++)
         cuda_start(k->run, k->units(&a.s, a.stage), &a);
-    cuda_shared_free(a.room);
+    cuda_shared_free(a.workspace);
     cuda_compare(name, a.dw, want, count, (double)k->tolerance * (count < 256 ? 4 : 1));
     cuda_result_free(a.dw);
     cuda_shared_free(a.shared);

@@ -39,10 +39,12 @@ static void run_gradient(const zn_norm_args *a, bool on_device)
     run_all(a, passes, 5, on_device);
 }
 
-static void check(int64_t n, int64_t pixels, int c, int groups, zn_activation act, bool modulated)
+/* type: of the maps; x and dy are rounded to it. */
+static void check(int64_t n, int64_t pixels, int c, int groups, zn_activation act, bool modulated, zn_type type)
 {
     zn_rng rng = zn_rng_new(10);
     char name[96];
+    const bool narrow = type != ZN_TYPE_F32;
     const int64_t count = n * pixels * c;
     zn_norm_args a = { .n = n, .pixels = pixels, .c = c, .groups = groups, .eps = 1e-5f, .act = act };
     const int64_t partial = 2 * a.n * zn_norm_blocks(&a) * a.c;
@@ -53,62 +55,28 @@ static void check(int64_t n, int64_t pixels, int c, int groups, zn_activation ac
     float *shift = modulated ? cuda_shared_normal(&rng, n * c, 1) : NULL;
     float *work = cuda_shared_new(partial + 3 * n * c, NAN), *sums = cuda_result_new(2 * n * c);
     float *y = cuda_result_new(count), *want = fenced_new(count, false), *want_sums = fenced_new(2 * n * c, false);
-    a.x = x, a.gamma = gamma, a.beta = beta, a.scale = scale, a.shift = shift, a.gain = gain;
+    float *const map_x = cuda_map_new(x, count, type), *const map_dy = cuda_map_new(dy, count, type);
+    a.gamma = gamma, a.beta = beta, a.scale = scale, a.shift = shift, a.gain = gain;
     a.partial = work;
     a.table = a.partial + partial;
-    a.y = want;
-    run_forward(&a, false);
-    a.y = y;
-    run_forward(&a, true);
-    snprintf(name, sizeof name, "norm of %d maps of %d pixels of %d channels", (int)n, (int)pixels, c);
-    cuda_compare(name, y, want, count, 1e-6);
-    a.dy = dy;
-    a.y = want, a.sums = want_sums;
-    run_gradient(&a, false);
-    a.y = y, a.sums = sums;
-    run_gradient(&a, true);
-    snprintf(name, sizeof name, "norm_grad of %d maps of %d pixels of %d channels", (int)n, (int)pixels, c);
-    cuda_compare(name, y, want, count, 2e-6);
-    cuda_compare(name, sums, want_sums, 2 * n * c, 2e-6);
-    float *const all[] = { x, dy, gamma, beta, scale, shift, gain, work };
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        cuda_shared_free(all[i]);
-    cuda_result_free(y);
-    cuda_result_free(sums);
-    fenced_free(want);
-    fenced_free(want_sums);
-}
-
-/* Maps of 16 bits: x and dy are rounded to them. */
-static void check_narrow(int64_t n, int64_t pixels, int c, int groups, zn_type type)
-{
-    zn_rng rng = zn_rng_new(11);
-    char name[96];
-    const int64_t count = n * pixels * c;
-    zn_norm_args a = { .n = n, .pixels = pixels, .c = c, .groups = groups, .eps = 1e-5f, .act = ZN_ACT_SILU };
-    const int64_t partial = 2 * a.n * zn_norm_blocks(&a) * a.c;
-    float *x = cuda_shared_normal(&rng, count, 2), *dy = cuda_shared_normal(&rng, count, 1);
-    float *gamma = cuda_shared_normal(&rng, c, 1), *beta = cuda_shared_normal(&rng, c, 1);
-    float *work = cuda_shared_new(partial + 3 * n * c, NAN), *sums = cuda_result_new(2 * n * c);
-    float *y = cuda_result_new(count), *want = fenced_new(count, false), *want_sums = fenced_new(2 * n * c, false);
-    float *const narrow_x = cuda_map_new(x, count, type), *const narrow_dy = cuda_map_new(dy, count, type);
-    a.gamma = gamma, a.beta = beta, a.partial = work, a.table = work + partial;
     for (int gradient = 0; gradient < 2; gradient++) {
+        void (*const run)(const zn_norm_args *, bool) = gradient ? run_gradient : run_forward;
         a.x = x, a.dy = dy, a.y = want, a.sums = want_sums;
         a.x_type = a.dy_type = a.y_type = ZN_TYPE_F32;
-        (gradient ? run_gradient : run_forward)(&a, false);
-        a.x = narrow_x, a.dy = narrow_dy, a.y = y, a.sums = sums;
+        run(&a, false);
+        a.x = map_x, a.dy = map_dy, a.y = y, a.sums = sums;
         a.x_type = a.dy_type = a.y_type = type;
-        (gradient ? run_gradient : run_forward)(&a, true);
-        snprintf(name, sizeof name, "%s of %d 16-bit maps of %d pixels of %d channels", gradient ? "norm_grad" : "norm",
-                 (int)n, (int)pixels, c);
-        float *result = cuda_map_fetch(y, count, type);
-        cuda_compare(name, result, want, count, 4e-3);
-        cuda_result_free(result);
+        run(&a, true);
+        snprintf(name, sizeof name, "%s of %d %smaps of %d pixels of %d channels", gradient ? "norm_grad" : "norm",
+                 (int)n, narrow ? "16-bit " : "", (int)pixels, c);
+        float *const result = narrow ? cuda_map_fetch(y, count, type) : y;
+        cuda_compare(name, result, want, count, narrow ? 4e-3 : gradient ? 2e-6 : 1e-6);
+        if (narrow)
+            cuda_result_free(result);
         if (gradient)
             cuda_compare(name, sums, want_sums, 2 * n * c, 2e-6);
     }
-    float *const all[] = { x, dy, gamma, beta, work, narrow_x, narrow_dy };
+    float *const all[] = { x, dy, gamma, beta, scale, shift, gain, work, map_x, map_dy };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         cuda_shared_free(all[i]);
     cuda_result_free(y);
@@ -121,16 +89,16 @@ void cuda_check_norms(void)
 {
     if (!strstr("norm_sums norm_merge norm_apply norm_stats norm_grad_sums norm_grad_merge norm_grad", cuda_filter))
         return;
-    check(1, 1, 4, 1, ZN_ACT_NONE, false);
-    check(2, 77, 12, 3, ZN_ACT_SILU, true);
-    check(1, 1000, 256, 4, ZN_ACT_RELU, false);
-    check(2, 130, 640, 32, ZN_ACT_NONE, true);
-    check(1, 300, 7, 1, ZN_ACT_NONE, false);
+    check(1, 1, 4, 1, ZN_ACT_NONE, false, ZN_TYPE_F32);
+    check(2, 77, 12, 3, ZN_ACT_SILU, true, ZN_TYPE_F32);
+    check(1, 1000, 256, 4, ZN_ACT_RELU, false, ZN_TYPE_F32);
+    check(2, 130, 640, 32, ZN_ACT_NONE, true, ZN_TYPE_F32);
+    check(1, 300, 7, 1, ZN_ACT_NONE, false, ZN_TYPE_F32);
     if (!cuda_is_emulated) /* blocks are larger than a CPU's */
-        check(1, 20000, 640, 32, ZN_ACT_SILU, false);
-    check(40, 1, 48, 1, ZN_ACT_NONE, false); /* a layer norm */
-    check_narrow(2, 77, 24, 3, ZN_TYPE_BF16);
-    check_narrow(1, 130, 640, 32, ZN_TYPE_F16);
-    check_narrow(3, 50, 12, 4, ZN_TYPE_BF16); /* not whole pieces */
-    check_narrow(1, 3, 2560, 32, ZN_TYPE_BF16);
+        check(1, 20000, 640, 32, ZN_ACT_SILU, false, ZN_TYPE_F32);
+    check(40, 1, 48, 1, ZN_ACT_NONE, false, ZN_TYPE_F32); /* a layer norm */
+    check(2, 77, 24, 3, ZN_ACT_SILU, false, ZN_TYPE_BF16);
+    check(1, 130, 640, 32, ZN_ACT_SILU, false, ZN_TYPE_F16);
+    check(3, 50, 12, 4, ZN_ACT_SILU, false, ZN_TYPE_BF16); /* not whole pieces */
+    check(1, 3, 2560, 32, ZN_ACT_SILU, false, ZN_TYPE_BF16);
 }

@@ -1,5 +1,6 @@
 /* Models on the device against the same models on the CPU: latents and pictures of the TAESD family, in full precision
  * and in less, and tiles that have the bits of the whole. Exit status 77 where there is no device. */
+#include "../must.h"
 #include "base/rng.h"
 #include "kernels/device_group.h"
 #include "models/model.h"
@@ -13,14 +14,6 @@
 
 static int width = 520, height = 300, tile = 128; /* of the picture; smaller where the device is emulated */
 static int compared, failures;
-
-static void must(zn_status status)
-{
-    if (status == ZN_OK)
-        return;
-    printf("FAIL %s\n", zn_error_text());
-    exit(1);
-}
 
 static void expect(const char *what, double error, double allowed)
 {

@@ -1,5 +1,6 @@
 /* FP8 products in a whole graph: a transformer's block on the CPU and on a device, with norms that write codes, codes
  * made by the product itself, weights in their file format, and trials. */
+#include "../must.h"
 #include "base/alloc.h"
 #include "base/convert.h"
 #include "base/rng.h"
@@ -23,14 +24,6 @@ static void expect(const char *what, double error, double least, double most)
         return;
     printf("FAIL %s: relative error %.3g, allowed %.3g to %.3g\n", what, error, least, most);
     failures++;
-}
-
-static void must(zn_status status)
-{
-    if (status == ZN_OK)
-        return;
-    printf("FAIL %s\n", zn_error_text());
-    exit(1);
 }
 
 /* ---- the block ---- */

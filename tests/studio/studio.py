@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 
-SKIP = 77
+SKIP = 1 if os.environ.get("ZENITH_MUST_RUN") else 77  # scripts/deps.sh installs what it needs
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LIMIT = 120_000  # a busy machine; in milliseconds, as playwright counts
 

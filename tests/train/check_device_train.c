@@ -1,5 +1,6 @@
 /* check-device-train: training on a device gives the losses of training on the CPU, and a run that is continued from a
  * checkpoint the bits of one that was never stopped. Exit status 77 if there is no device. */
+#include "../must.h"
 #include "base/alloc.h"
 #include "train/run/trainer.h"
 
@@ -13,14 +14,6 @@ enum { SIDE = 16, FLOATS = SIDE * SIDE * 3, BATCH = 2, STEPS = 4, HALF = 2 };
 static zn_pool *pool;
 static zn_device *device;
 static int failures;
-
-static void must(zn_status status)
-{
-    if (status == ZN_OK)
-        return;
-    printf("FAIL %s\n", zn_error_text());
-    exit(1);
-}
 
 static zn_model *small_model(const char *name)
 {
