@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # conforms.sh ZENITH SCHEMATHESIS: requests made from the description of the API (server/openapi.json) get the answers
-# that it promises, and none is a failure of the server.
+# that it promises, and none is a failure of the server. API_EXAMPLES of them for each operation; the same ones in every
+# run unless API_SEED says otherwise, so that a change fails for what it changed.
 set -euo pipefail
 zenith=$(realpath "$1") schemathesis=$(realpath -s "$2")
 work=$(mktemp -d)
@@ -13,5 +14,5 @@ for _ in $(seq 100); do
     sleep 0.1
 done
 address=$(sed -n 's/^zenith serve: //p' address)
-"$schemathesis" run "${address}openapi.json" --max-examples 20 --request-timeout 20 --suppress-health-check all --phases coverage,fuzzing \
+"$schemathesis" run "${address}openapi.json" --seed "${API_SEED:-1}" --max-examples "${API_EXAMPLES:-20}" --request-timeout 20 --suppress-health-check all --phases coverage,fuzzing \
     --checks not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance
