@@ -17,16 +17,18 @@
 zn_status new_video(session *s, const zn_options *compute, zn_video **out)
 {
     const int on_cpu = !compute->device || !strcmp(compute->device, "cpu");
-    const zn_status status = compute->memory && on_cpu ? zn_model_release(s->model) : ZN_OK;
+    zn_status status = compute->memory && on_cpu ? zn_model_release(s->model) : ZN_OK;
     *out = NULL;
-    return status == ZN_OK ? zn_video_new(s->model, compute, out) : status;
+    if (status == ZN_OK)
+        status = zn_video_new(s->model, compute, out);
+    if (status == ZN_OK && compute->blend)
+        note(s->o, "tiles of %d pixels are blended: the result is approximate", compute->tile);
+    return status;
 }
 
 static zn_status open_video(session *s, zn_video **out)
 {
     const zn_options compute = compute_options(s->o, &s->bar);
-    if (s->o->blend)
-        note(s->o, "tiles of %d pixels are blended: the result is approximate", s->o->tile);
     return new_video(s, &compute, out);
 }
 

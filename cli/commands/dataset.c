@@ -93,25 +93,38 @@ static int build(const options *o) { return on_ranks(o, build_on); }
 
 /* ---- info ---- */
 
+/* "5", or "5 to 9" */
+static void print_range(facts *f, const char *name, int least, int most)
+{
+    if (f->json) {
+        char *key = must_print("least_%s", name);
+        json_integer(&f->out, key, least);
+        free(key);
+        key = must_print("most_%s", name);
+        json_integer(&f->out, key, most);
+        free(key);
+    } else if (least == most) {
+        say("%-15s %d\n", name, least);
+    } else {
+        say("%-15s %d to %d\n", name, least, most);
+    }
+}
+
 static void print_info(const options *o, const char *path, const zn_dataset_info *i)
 {
+    const int clips = i->most_frames > 1;
     facts f;
     facts_begin(&f, o->json);
     fact_text(&f, "file", path);
     fact_text(&f, "kind", i->kind);
-    fact_integer(&f, "images", i->pictures);
+    fact_integer(&f, clips ? "clips" : "images", i->pictures);
     fact_integer(&f, "unreadable", i->unreadable);
     fact_bytes(&f, "bytes", i->bytes);
     fact_real(&f, "megapixels", (double)i->pixels * 1e-6, 1, "");
-    if (f.json) {
-        json_integer(&f.out, "least_width", i->least_width);
-        json_integer(&f.out, "most_width", i->most_width);
-        json_integer(&f.out, "least_height", i->least_height);
-        json_integer(&f.out, "most_height", i->most_height);
-    } else {
-        say("%-15s %d to %d\n%-15s %d to %d\n", "width", i->least_width, i->most_width, "height", i->least_height,
-            i->most_height);
-    }
+    if (clips)
+        print_range(&f, "frames", i->least_frames, i->most_frames);
+    print_range(&f, "width", i->least_width, i->most_width);
+    print_range(&f, "height", i->least_height, i->most_height);
     fact_integer(&f, "for_training", i->for_training);
     fact_integer(&f, "held_out", i->held_out);
     if (f.json)

@@ -277,6 +277,11 @@ static int check(const options *o)
 {
     if (!o->data)
         return usage_error("eval", "--data is needed: a folder of images or an .lmdb data set");
+    if (is_video_file(o->data))
+        return usage_error("eval",
+                           "--data needs a data set, not a video: make one with 'zenith dataset build --clips 17 %s -o "
+                           "SET.lmdb' and use --clips --data SET.lmdb",
+                           o->data);
     if (o->gates && o->on_clips)
         return usage_error("eval", "--gates is for images: leave out --clips");
     if (o->output && o->gates)

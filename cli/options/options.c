@@ -125,7 +125,8 @@ static int check_files(const options *o)
         return usage_error(c->name, "needs %s: zenith %s %s", c->least == 1 ? "a file" : "two files", c->name,
                            c->arguments);
     if (c->most >= 0 && o->file_count > c->most)
-        return usage_error(c->name, "unexpected argument '%s'", o->files[c->most]);
+        return usage_error(c->name, "unexpected argument '%s'%s", o->files[c->most],
+                           find_long(c, "data", 4) ? ": --data names the images or the data set" : "");
     return 0;
 }
 

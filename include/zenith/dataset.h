@@ -70,14 +70,15 @@ typedef struct zn_dataset_info_options {
 
 typedef struct zn_dataset_info {
     const char *kind; /* "folder" or "lmdb" */
-    int64_t pictures; /* readable */
+    int64_t pictures; /* readable; of a set of clips, clips */
     int64_t unreadable;
     int64_t bytes;                  /* on disk */
     int64_t pixels;                 /* of all images together */
-    int least_width, least_height;  /* of any image */
-    int most_width, most_height;    /* of any image */
+    int least_width, least_height;  /* of any image; of clips, of one frame */
+    int most_width, most_height;    /* likewise */
     int64_t held_out, for_training; /* of the readable images */
     int held_out_percent;
+    int least_frames, most_frames; /* of any clip; 1 for images */
 } zn_dataset_info;
 
 ZN_API ZN_MUST_USE zn_status zn_dataset_examine(const char *path, const zn_dataset_info_options *options,

@@ -505,6 +505,8 @@ class zn_dataset_info(Structure):
     held_out: int
     for_training: int
     held_out_percent: int
+    least_frames: int
+    most_frames: int
     _fields_ = [
         ("kind", c_char_p),
         ("pictures", c_int64),
@@ -518,6 +520,8 @@ class zn_dataset_info(Structure):
         ("held_out", c_int64),
         ("for_training", c_int64),
         ("held_out_percent", c_int),
+        ("least_frames", c_int),
+        ("most_frames", c_int),
     ]
 
 

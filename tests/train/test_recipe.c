@@ -45,6 +45,8 @@ static void recipes_are_read_strictly(void **state)
         { "modle: taesd\n", "'modle'" },
         { "modle:\nsteps: 3\n", "line 1: there is no setting 'modle'" },
         { "los:\n  l1: 1\n", "line 1: there is no setting 'los'" },
+        { "loss: 1\n", "set each by its own name, such as loss." },
+        { "lpips: 1\n", "did you mean loss.lpips?" },
         { "lr: fast\n", "'fast'" },
         { "steps: 2\nlr:   # rate\n", "line 2: lr has no value" },
         { "model:\n", "model has no value" },

@@ -17,7 +17,7 @@ enum { HELD_OUT = 2, AHEAD = 8, SHEET_COUNT = 24, SHEET_SIDE = 160, SHEET_MOST =
 
 typedef struct seen {
     zn_status status;
-    int width, height;
+    int width, height, frames; /* height: of one frame */
     char why[512];
 } seen;
 
@@ -36,7 +36,10 @@ static void look_at(const void *args, zn_range range)
         s->status = zn_dataset_read(l->set, l->first + i, &image);
         if (s->status == ZN_OK) {
             s->width = image->width;
-            s->height = image->height;
+            s->frames = zn_dataset_frames(l->set, l->first + i);
+            if (image->height % s->frames) /* not a clip, in spite of its name */
+                s->frames = 1;
+            s->height = image->height / s->frames;
         } else {
             snprintf(s->why, sizeof s->why, "%s", zn_error_text());
         }
@@ -47,13 +50,17 @@ static void look_at(const void *args, zn_range range)
 static void count(zn_dataset_info *info, const seen *s, bool held_out)
 {
     const bool first = info->pictures++ == 0;
-    info->pixels += (int64_t)s->width * s->height;
+    info->pixels += (int64_t)s->width * s->height * s->frames;
     info->held_out += held_out;
     info->for_training += !held_out;
     if (first || s->width < info->least_width)
         info->least_width = s->width;
     if (first || s->height < info->least_height)
         info->least_height = s->height;
+    if (first || s->frames < info->least_frames)
+        info->least_frames = s->frames;
+    if (s->frames > info->most_frames)
+        info->most_frames = s->frames;
     if (s->width > info->most_width)
         info->most_width = s->width;
     if (s->height > info->most_height)

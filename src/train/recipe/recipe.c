@@ -192,6 +192,22 @@ typedef struct reading {
     bool seen[KEYS];
 } reading;
 
+/* The error of a key that does not exist: a whole mapping instead of one of its keys, or a key without its mapping,
+ * gets a hint. */
+static zn_status no_setting(const char *name, const char *where)
+{
+    const size_t n = strlen(name);
+    for (int i = 0; i < KEYS; i++) {
+        const char *k = keys[i].name, *dot = strchr(k, '.');
+        if (dot && (size_t)(dot - k) == n && strncmp(k, name, n) == 0)
+            return ZN_FAIL(ZN_EINVALID, "%s: '%s' has several settings: set each by its own name, such as %s", where,
+                           name, k);
+        if (dot && strcmp(dot + 1, name) == 0)
+            return ZN_FAIL(ZN_EINVALID, "%s: there is no setting '%s'; did you mean %s?", where, name, k);
+    }
+    return ZN_FAIL(ZN_EINVALID, "%s: there is no setting '%s'; --print shows all of them", where, name);
+}
+
 /* A key without a value begins a mapping, or names nothing where nothing is a value: there need not be a file. */
 static zn_status check_bare(const char *name, const char *where)
 {
@@ -204,7 +220,7 @@ static zn_status check_bare(const char *name, const char *where)
             return ZN_OK;
         return ZN_FAIL(ZN_EINVALID, "%s: %s has no value", where, name);
     }
-    return ZN_FAIL(ZN_EINVALID, "%s: there is no setting '%s'; --print shows all of them", where, name);
+    return no_setting(name, where);
 }
 
 static zn_status set_value(void *user, const char *name, const char *value, const char *where)
@@ -237,7 +253,7 @@ static zn_status set_value(void *user, const char *name, const char *value, cons
         *(int *)((char *)r + k->offset) = (int)k->least + index;
         return ZN_OK;
     }
-    return ZN_FAIL(ZN_EINVALID, "%s: there is no setting '%s'; --print shows all of them", where, name);
+    return no_setting(name, where);
 }
 
 /* A recipe that sets anything about gates trains them. */

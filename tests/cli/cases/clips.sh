@@ -7,7 +7,8 @@ for n in {1..12}; do makeimage frames/a/f$n.png 64 48 $n && makeimage frames/b/f
 makeimage short/1.png 64 48
 zenith dataset build --clips 5 frames short -o clips.lmdb --size 40 --format png --json | jsoncheck -p videos skipped clips
 zenith dataset build --clips 5 frames -o whole.lmdb --format png | grep -E '^(videos|clips)'
-zenith dataset info clips.lmdb --json | jsoncheck -p images least_width most_height
+zenith dataset info clips.lmdb --json | jsoncheck -p clips least_frames most_width most_height
+zenith dataset info clips.lmdb | grep -E '^(clips|frames|width|height)'
 # A film gives as many, at half its rate half of them.
 model=$SOURCE/tests/golden/wan/taew2_1.safetensors
 zenith encode -q -m $model --clip frames/a -o a.safetensors
@@ -93,6 +94,12 @@ zenith distill --clips --teacher random:taesd --student student.yaml --data clip
 echo "no video teacher: $?"
 zenith eval --clips -m one/model.safetensors --data clips.lmdb
 echo "no video model: $?"
+zenith eval --clips 5 --data film.mkv -m one/model.safetensors
+echo "a number: $?"
+zenith eval --clips --data film.mkv -m one/model.safetensors
+echo "a video: $?"
+zenith encode --clip frames/a -m $model -o bad.safetensors --tile 100 --blend
+echo "such tiles: $?"
 zenith dataset build --clips 5 --crops 2 frames -o bad.lmdb
 echo "both: $?"
 zenith dataset build --clips 50 frames -o bad.lmdb
