@@ -4,7 +4,7 @@
  *
  * There are several convolution algorithms (direct, Winograd, matrix units), and each packs the weights in its own
  * way. A kernel is therefore described by a struct of functions. ops/conv/conv.c gets the best kernel from
- * zn_conv_choose, packs the weights once, and runs the kernel on the threads. kernels/ref/conv.c is the reference:
+ * zn_conv_choose, packs the weights once, and runs the kernel on the threads. kernels/ref/conv/conv.c is the reference:
  * tests/kernels compares every other kernel with it. */
 #ifndef ZN_KERNELS_CONV_H
 #define ZN_KERNELS_CONV_H

@@ -4,7 +4,7 @@
  *
  * (The gradient with respect to the input is itself a convolution, see ops/conv/conv.c.) A kernel runs in
  * consecutive stages, each on all threads. The stages exchange data through one shared buffer.
- * kernels/ref/conv_grad.c is the reference: tests/kernels compares every other kernel with it. */
+ * kernels/ref/conv/conv_grad.c is the reference: tests/kernels compares every other kernel with it. */
 #ifndef ZN_KERNELS_CONV_GRAD_H
 #define ZN_KERNELS_CONV_GRAD_H
 

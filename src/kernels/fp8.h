@@ -5,7 +5,7 @@
  *     y[p][j]  = scale_x[p] scale_w[j] * sum over i of code_x[p][i] code_w[j][i]
  *
  * Products of codes are exact in fp32. Codes are rounded to nearest, ties to even. A number that is not finite makes
- * its row NaN. ref/fp8.c defines the results. */
+ * its row NaN. ref/basic/fp8.c defines the results. */
 #ifndef ZN_KERNELS_FP8_H
 #define ZN_KERNELS_FP8_H
 

@@ -88,7 +88,7 @@ typedef struct zn_distance_args {
 void zn_k_distance(const void *distance_args, zn_range blocks);
 void zn_k_distance_grad(const void *distance_args, zn_range elements);
 
-/* Mean structural similarity of each plane (one channel of one image) of [n][h][w][c]; see ref/ssim.c. Units are
+/* Mean structural similarity of each plane (one channel of one image) of [n][h][w][c]; see ref/loss/ssim.c. Units are
  * planes. The scratch of the range must hold zn_ssim_scratch bytes. */
 enum { ZN_SSIM_WINDOW = 11 };
 typedef struct zn_ssim_args {

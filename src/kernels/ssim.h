@@ -1,7 +1,7 @@
 /* Structural similarity (Wang, Bovik, Sheikh, Simoncelli 2004): the single definition of its constants and window.
  *
  * The metric is io/image/pixels/similarity.c: one pass over rows, for images of any size and maps of any range. The
- * loss is kernels/ref/ssim.c, which keeps planes for its gradient; the CUDA kernel follows it.
+ * loss is kernels/ref/loss/ssim.c, which keeps planes for its gradient; the CUDA kernel follows it.
  * tests/train/test_losses.c compares them. */
 #ifndef ZN_KERNELS_SSIM_H
 #define ZN_KERNELS_SSIM_H

@@ -1,7 +1,7 @@
 /* Attention in tiles (FlashAttention-2, https://arxiv.org/abs/2307.08691): a thread block has a tile of queries in
  * shared memory and loops over tiles of keys and values. The weights of a tile exist only in shared memory; sums are
  * relative to the largest score so far and are rescaled when it grows. While a tile of keys is multiplied, its values
- * are copied; while these are multiplied, the next keys are. ref/attention.c is the reference. */
+ * are copied; while these are multiplied, the next keys are. ref/sequence/attention.c is the reference. */
 #include "kernels/cuda/attention_half.h"
 #include "kernels/cuda/tile.h"
 

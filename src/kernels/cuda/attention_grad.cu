@@ -5,7 +5,7 @@
  *
  * The second loop sums dq = ds k, ds = scale p (dy . v - mean). Then another kernel has a tile of keys and values and
  * loops over queries: dv = p' dy, dk = ds' q. Every sum is in one block and in a fixed order.
- * ref/attention.c is the reference. */
+ * ref/sequence/attention.c is the reference. */
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/tile.h"
 

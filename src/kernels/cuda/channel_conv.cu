@@ -1,5 +1,5 @@
-/* Convolutions of single channels, for any side and stride; ref/channel_conv.c is the reference. A thread computes N
- * channels of a pixel: units and a.c count vectors of N floats. */
+/* Convolutions of single channels, for any side and stride; ref/conv/channel_conv.c is the reference. A thread computes
+ * N channels of a pixel: units and a.c count vectors of N floats. */
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/index.h"
 #include "kernels/cuda/vector.h"

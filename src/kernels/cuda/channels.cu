@@ -1,4 +1,4 @@
-/* Sums and products with one value per channel, and copies of ranges of channels; ref/mix.c is the reference. */
+/* Sums and products with one value per channel, and copies of ranges of channels; ref/basic/mix.c is the reference. */
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/index.h"
 #include "kernels/cuda/vector.h"

@@ -1,4 +1,4 @@
-/* Elementwise kernels; ref/elementwise.c is the reference. */
+/* Elementwise kernels; ref/basic/elementwise.c is the reference. */
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/group.h"
 #include "kernels/cuda/vector.h"

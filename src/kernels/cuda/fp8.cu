@@ -1,4 +1,4 @@
-/* FP8 (kernels/fp8.h): codes of rows, and their product by cuBLASLt. ref/fp8.c is the reference. */
+/* FP8 (kernels/fp8.h): codes of rows, and their product by cuBLASLt. ref/basic/fp8.c is the reference. */
 #include "kernels/cuda/fp8.h"
 
 #include "kernels/cuda/blas.h"

@@ -1,5 +1,5 @@
-/* Reorders video frames; ref/frames.c is the reference. The list of frames is in the settings of a node, which a device
- * does not see, so it travels with the launch. */
+/* Reorders video frames; ref/basic/frames.c is the reference. The list of frames is in the settings of a node, which a
+ * device does not see, so it travels with the launch. */
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/rows.h"
 

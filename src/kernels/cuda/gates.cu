@@ -1,5 +1,5 @@
-/* Block gates (a thread takes one block of eight channels), and three taps over channels. ref/gates.c and ref/mix.c are
- * the reference. */
+/* Block gates (a thread takes one block of eight channels), and three taps over channels. ref/prune/gates.c and
+ * ref/basic/mix.c are the reference. */
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/index.h"
 #include "kernels/cuda/vector.h"

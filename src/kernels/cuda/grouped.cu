@@ -1,4 +1,5 @@
-/* Grouped 1x1 convolutions and depthwise 3x3 convolutions, with their gradients; ref/grouped.c is the reference. */
+/* Grouped 1x1 convolutions and depthwise 3x3 convolutions, with their gradients; ref/conv/grouped.c is the reference.
+ */
 #include "kernels/cuda/cuda.h"
 
 #include "kernels/cuda/group_product.h"

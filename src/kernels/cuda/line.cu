@@ -1,5 +1,5 @@
 /* The spectral half of a Prune block: a thread block takes a few pixels and keeps their channels in shared memory.
- * ref/line.c is the reference. */
+ * ref/spectral/line.c is the reference. */
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/index.h"
 #include "kernels/cuda/reduce.h"

@@ -1,6 +1,7 @@
 /* Gradient of the spectral half of a Prune block, and SRIG by itself: a thread block takes one pixel after the other.
  * Each step writes a line of channels to scratch (zn_line_args.lines), which the caches hold. Parameter gradients are
- * added to the block's partial sums by the thread that has the channel. ref/line.c and ref/gates.c are the reference.
+ * added to the block's partial sums by the thread that has the channel. ref/spectral/line.c and ref/prune/gates.c are
+ * the reference.
  */
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/srig.h"

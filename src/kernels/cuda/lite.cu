@@ -1,5 +1,6 @@
 /* The passes of a Lite block: the grouped product and the transforms of other files, on maps that may be stored in
- * bands of columns. The bands are for the caches of CPUs; here they only change addresses. ref/lite.c is the reference.
+ * bands of columns. The bands are for the caches of CPUs; here they only change addresses. ref/spectral/lite.c is the
+ * reference.
  */
 #include "kernels/cuda/cuda.h"
 

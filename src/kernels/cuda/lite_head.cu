@@ -1,5 +1,5 @@
 /* The head of a Lite-R block in one pass: a thread block normalises a tile of pixels with its border in shared memory,
- * then computes the taps, then the grouped product. ref/lite_head.c is the reference. */
+ * then computes the taps, then the grouped product. ref/spectral/lite_head.c is the reference. */
 #include "kernels/cuda/cuda.h"
 
 #include "kernels/cuda/group_product.h"

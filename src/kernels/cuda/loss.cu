@@ -1,5 +1,6 @@
-/* Losses: sums over blocks of ZN_REDUCE_BLOCK elements, means, and gradients. ref/reduce.c, ref/distance.c and
- * ref/loss.c are the references. Sums are in double, each thread's part first, then a tree over the thread block. */
+/* Losses: sums over blocks of ZN_REDUCE_BLOCK elements, means, and gradients. ref/basic/reduce.c, ref/loss/distance.c
+ * and ref/loss/loss.c are the references. Sums are in double, each thread's part first, then a tree over the thread
+ * block. */
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/index.h"
 #include "kernels/cuda/reduce.h"

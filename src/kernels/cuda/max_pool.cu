@@ -1,4 +1,4 @@
-/* Max pooling and its gradient; ref/max_pool.c is the reference. A thread per value; neighbours are channels. */
+/* Max pooling and its gradient; ref/basic/max_pool.c is the reference. A thread per value; neighbours are channels. */
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/index.h"
 

@@ -1,4 +1,4 @@
-/* 3x3 median and its gradient, one thread per element; ref/median.c is the reference and explains the method. */
+/* 3x3 median and its gradient, one thread per element; ref/basic/median.c is the reference and explains the method. */
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/index.h"
 

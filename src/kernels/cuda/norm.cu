@@ -1,5 +1,5 @@
 /* Group norm and its gradient in the passes of norm.h. A thread block handles one block of pixels, or one group; the
- * last pass of each has a thread for a few channels of a pixel. ref/norm.c is the reference. */
+ * last pass of each has a thread for a few channels of a pixel. ref/basic/norm.c is the reference. */
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/rows.h"

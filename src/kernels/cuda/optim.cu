@@ -1,5 +1,5 @@
-/* Kernels of training: optimiser steps, averages and reductions; ref/optim.c is the reference. Tensors are parts of one
- * block at any offset, so elements are read one by one, and all but square_sums can be grouped (group.h). */
+/* Kernels of training: optimiser steps, averages and reductions; ref/basic/optim.c is the reference. Tensors are parts
+ * of one block at any offset, so elements are read one by one, and all but square_sums can be grouped (group.h). */
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/group.h"
 #include "kernels/cuda/reduce.h"
@@ -12,7 +12,7 @@ extern "C" {
 
 struct adam {
     zn_adam_args a;
-    float root, rate, keep; /* as in ref/optim.c */
+    float root, rate, keep; /* as in ref/basic/optim.c */
 
     __device__ void update(int64_t i) const
     {

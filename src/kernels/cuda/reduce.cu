@@ -1,4 +1,4 @@
-/* Sums over blocks of rows, and over blocks, always in the same order; ref/reduce.c is the reference. */
+/* Sums over blocks of rows, and over blocks, always in the same order; ref/basic/reduce.c is the reference. */
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/reduce.h"
 

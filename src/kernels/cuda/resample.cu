@@ -1,5 +1,5 @@
-/* Nearest x2 upsampling, its gradient, and zero insertion; ref/resample.c is the reference. Rows are numbered over all
- * images: large row / 2 is the small row because 2h is even. */
+/* Nearest x2 upsampling, its gradient, and zero insertion; ref/basic/resample.c is the reference. Rows are numbered
+ * over all images: large row / 2 is the small row because 2h is even. */
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/index.h"
 #include "kernels/cuda/vector.h"

@@ -1,4 +1,4 @@
-/* RMS norm over the channels of each pixel and its gradient: a warp per pixel. ref/mix.c is the reference. */
+/* RMS norm over the channels of each pixel and its gradient: a warp per pixel. ref/basic/mix.c is the reference. */
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/rows.h"

@@ -1,4 +1,4 @@
-/* Factors, shifts and sums per sample, and dropout; ref/sample.c and ref/dropout.c are the reference. */
+/* Factors, shifts and sums per sample, and dropout; ref/basic/sample.c and ref/basic/dropout.c are the reference. */
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/rows.h"

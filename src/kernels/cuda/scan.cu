@@ -1,4 +1,4 @@
-/* The selective scan; ref/scan.c is the reference. */
+/* The selective scan; ref/sequence/scan.c is the reference. */
 #include "kernels/cuda/scan.h"
 
 enum { SCAN_THREADS = 64 }; /* few: there are not many channels, and all multiprocessors should have some */

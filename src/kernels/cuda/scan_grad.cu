@@ -1,6 +1,6 @@
-/* The gradient of the selective scan; ref/scan_grad.c is the reference and has the formulas. A thread block has one
- * group of channels of one part, a thread has one channel. Tokens go backwards in stretches: h before each token of a
- * stretch is recomputed from h at its start, which is recomputed from the mark of its chunk. */
+/* The gradient of the selective scan; ref/sequence/scan_grad.c is the reference and has the formulas. A thread block
+ * has one group of channels of one part, a thread has one channel. Tokens go backwards in stretches: h before each
+ * token of a stretch is recomputed from h at its start, which is recomputed from the mark of its chunk. */
 #include "kernels/cuda/scan.h"
 
 enum { CHANNELS = ZN_SCAN_GROUP * ZN_SCAN_BLOCK, LANES = 32, WARPS = CHANNELS / LANES };

@@ -1,4 +1,5 @@
-/* Sequences of tokens: causal convolution, reordering, means, Fourier features; ref/sequence.c is the reference. */
+/* Sequences of tokens: causal convolution, reordering, means, Fourier features; ref/sequence/sequence.c is the
+ * reference. */
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/rows.h"

@@ -1,4 +1,4 @@
-/* Rearrangements: pixel shuffle and unshuffle, patches, selection of channels; ref/shuffle.c is the reference. */
+/* Rearrangements: pixel shuffle and unshuffle, patches, selection of channels; ref/basic/shuffle.c is the reference. */
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/index.h"
 #include "kernels/cuda/vector.h"

@@ -1,5 +1,5 @@
 /* Depthwise 3x3 followed by a block gate. A thread takes four channels of a pixel and reads the mask itself: transposed
- * weights and summaries of masks are for CPUs. ref/sparse.c is the reference. */
+ * weights and summaries of masks are for CPUs. ref/prune/sparse.c is the reference. */
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/index.h"
 #include "kernels/cuda/vector.h"

@@ -1,6 +1,6 @@
 /* Walsh-Hadamard transforms along an axis, their gates, and DeepSpectralLinear. A thread block reads a tile of lines
- * once and writes it once; between the steps of a transform the values are in shared memory. ref/wht.c and
- * ref/spectral_linear.c are the reference. */
+ * once and writes it once; between the steps of a transform the values are in shared memory. ref/spectral/wht.c and
+ * ref/spectral/spectral_linear.c are the reference. */
 #include "kernels/cuda/cuda.h"
 
 #include "kernels/cuda/spectral.h"
@@ -194,7 +194,7 @@ struct linear_task {
     tile_of_lines tile; /* one line per pixel */
 };
 
-/* As in ref/spectral_linear.c: channel k of a pixel, in the map itself or on the other side of the shuffle. */
+/* As in ref/spectral/spectral_linear.c: channel k of a pixel, in the map itself or on the other side of the shuffle. */
 static __device__ int64_t place(bool shuffled, int64_t pixel, int wide, int channels, int k)
 {
     const int64_t row = pixel / wide, x = pixel % wide;

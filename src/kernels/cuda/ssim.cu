@@ -1,6 +1,6 @@
-/* Structural similarity and its gradient; ref/ssim.c is the reference. A thread block computes a tile of one plane, one
- * position per thread. The pixels under its windows are copied to shared memory and filtered along rows, then along
- * columns.
+/* Structural similarity and its gradient; ref/loss/ssim.c is the reference. A thread block computes a tile of one
+ * plane, one position per thread. The pixels under its windows are copied to shared memory and filtered along rows,
+ * then along columns.
  *
  * The gradient takes two passes: the derivatives by the moments at every valid position, as maps in scratch memory,
  * then their sums over the windows of each pixel. The window is symmetric, so that is the same filter. */

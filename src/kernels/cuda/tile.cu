@@ -1,6 +1,6 @@
 /* Spectral mixing in tiles: a thread holds the P values of one tile along the mixed axis in registers. Neighbouring
- * threads have neighbouring channels, so accesses are contiguous. ref/tile_mix.c and ref/tile_square.c are the
- * reference. */
+ * threads have neighbouring channels, so accesses are contiguous. ref/spectral/tile_mix.c and
+ * ref/spectral/tile_square.c are the reference. */
 #include "kernels/cuda/cuda.h"
 
 #include "kernels/cuda/butterfly.h"
@@ -231,7 +231,7 @@ template <int P> struct launch_mix {
 template <int P> struct launch_grad {
     static void run(zn_device *d, const void *args, int64_t blocks)
     {
-        enum { STRIP = 64 }; /* as in ref/tile_mix.c */
+        enum { STRIP = 64 }; /* as in ref/spectral/tile_mix.c */
         mix_task t = mix_task_of(d, args);
         t.pixels = t.a.inner / t.a.channels;
         t.strip = t.a.channels < STRIP ? STRIP / t.a.channels : 1;

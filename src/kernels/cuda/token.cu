@@ -1,5 +1,5 @@
-/* Tokens of transformers: rotary position embeddings, and rows of a table by index. ref/rope.c and ref/lookup.c are the
- * reference. */
+/* Tokens of transformers: rotary position embeddings, and rows of a table by index. ref/sequence/rope.c and
+ * ref/sequence/lookup.c are the reference. */
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/rows.h"
 

@@ -1,4 +1,4 @@
-/* Several steps of a transformer's block in one pass (kernels/token.h). ref/token.c is the reference. */
+/* Several steps of a transformer's block in one pass (kernels/token.h). ref/sequence/token.c is the reference. */
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/fp8.h"
 #include "kernels/cuda/reduce.h"

@@ -3,7 +3,7 @@
  *     const zn_similarity_rows rows = { .height = h, .width = w, .channels = 3, .range = 255, .row = read, .self =
  * &pair }; ZN_TRY(zn_similarity_of(&rows, &ssim, NULL));
  *
- * The loss, which needs gradients, is kernels/ref/ssim.c. */
+ * The loss, which needs gradients, is kernels/ref/loss/ssim.c. */
 #ifndef ZN_SIMILARITY_H
 #define ZN_SIMILARITY_H
 
