@@ -99,7 +99,7 @@ static inline size_t zn_attention_grad_scratch(const zn_attention_args *a)
     return 2 * sizeof(float) * ZN_ATTENTION_QUERIES * (size_t)a->keys;
 }
 
-/* Two numbers for each query of each head: see cuda/attention_grad.cu. */
+/* Two numbers for each query of each head: see cuda/sequence/attention_grad.cu. */
 static inline int64_t zn_attention_stats(const zn_attention_args *a, int64_t samples)
 {
     return 2 * samples * a->heads * a->queries;

@@ -4,7 +4,7 @@
 
 #include "base/convert.h"
 #include "base/cpu.h"
-#include "kernels/cuda/conv.h"
+#include "kernels/cuda/conv/conv.h"
 #include "kernels/kernels.h"
 
 #include <math.h>

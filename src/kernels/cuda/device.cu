@@ -1,5 +1,5 @@
 /* The CUDA device of device.h: one stream, a list of twins, and the table of kernels. */
-#include "kernels/cuda/blas.h"
+#include "kernels/cuda/basic/blas.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,6 +2,7 @@
 #ifndef ZN_CUDA_VECTOR_H
 #define ZN_CUDA_VECTOR_H
 
+#include "kernels/cuda/cuda.h"
 #include "kernels/cuda/ptx.h"
 #include "kernels/type.h"
 

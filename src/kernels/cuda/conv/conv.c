@@ -1,0 +1,256 @@
+/* Convolution on a GPU: the descriptors, and the layouts of the weights that conv.cu and conv_half.cu read. */
+#include "kernels/cuda/conv/conv.h"
+
+#include "base/convert.h"
+#include "base/cpu.h"
+
+/* Pixel indices are ints, also those of a shuffled map. */
+static bool supports(const zn_conv_shape *s)
+{
+    const bool pointwise = s->kh * s->kw == 1 && s->stride == 1 && s->pad == 0 && !s->up2;
+    return s->cin > 0 && (pointwise || !s->unshuffle) && (int64_t)s->n * s->h * s->w <= INT32_MAX / 4;
+}
+
+static size_t packed_bytes(const zn_conv_shape *s)
+{
+    const zn_cuda_weights p = zn_cuda_conv_weights(s);
+    return sizeof(float) * (size_t)p.rows * (size_t)p.columns;
+}
+
+static void pack(const zn_conv_shape *s, const float *w, void *packed)
+{
+    const zn_cuda_weights p = zn_cuda_conv_weights(s);
+    float *to = packed;
+    for (int row = 0; row < p.rows; row++)
+        for (int column = 0; column < p.columns; column++) {
+            const int64_t from = zn_cuda_weight_at(s, &p, false, row, column);
+            *to++ = from < 0 ? 0 : w[from];
+        }
+}
+
+/* Enough channels to fill a fragment, and what a tile of 8 x 16 pixels reads fits into shared memory. */
+static bool supports_half(const zn_conv_shape *s)
+{
+    enum { LEAST = 16, SHARED = 80 << 10 }; /* numbers of 16 bits */
+    const zn_conv_shape seen = zn_cuda_conv_seen(s);
+    const int64_t pixel = zn_cuda_half_weights(s).chunk + 8;
+    const int64_t part = (int64_t)(7 * seen.stride + seen.kh) * (15 * seen.stride + seen.kw) * pixel;
+    return supports(s) && seen.cin >= LEAST && part + 3 * pixel * (ZN_CUDA_CONV_COLUMNS + 8) <= SHARED;
+}
+
+static bool supports_product(const zn_conv_shape *s) { return supports(s) && zn_cuda_conv_is_product(s); }
+
+/* Hopper: x is read in pieces of eight channels, and rounded before if it is fp32. */
+static bool supports_wide(const zn_conv_shape *s)
+{
+    enum { MOST = 31 }; /* chunks: fewer than steps of the ring (lines.h) */
+    return supports_half(s) && s->kh == ZN_CUDA_WIDE_SIDE && s->kw == ZN_CUDA_WIDE_SIDE && s->stride <= 2 &&
+           s->cin <= MOST * zn_cuda_half_weights(s).chunk && s->cin % 8 == 0 && s->cout > ZN_CUDA_CONV_FEW;
+}
+
+/* The same through an up-sampling. */
+static bool supports_up(const zn_conv_shape *s)
+{
+    return s->up2 && s->pad == 1 && s->stride == 1 && s->oh == 2 * s->h && s->ow == 2 * s->w && supports_wide(s);
+}
+
+/* Channels of x are copied in groups of eight. */
+static unsigned narrow_half(const zn_conv_shape *s)
+{
+    return ZN_CONV_NARROW_Y | (zn_cuda_conv_seen(s).cin % 8 == 0 ? ZN_CONV_NARROW_X : 0);
+}
+static unsigned narrow_result(const zn_conv_shape *s) { return (void)s, ZN_CONV_NARROW_Y; }
+
+static size_t half_bytes(const zn_conv_shape *s)
+{
+    const zn_cuda_weights p = zn_cuda_half_weights(s);
+    return sizeof(uint16_t) * (size_t)p.rows * (size_t)p.columns;
+}
+
+static void pack_half(const zn_conv_shape *s, zn_cuda_weights p, const float *w, void *packed, uint16_t (*round)(float))
+{
+    uint16_t *to = packed;
+    for (int row = 0; row < p.rows; row++)
+        for (int column = 0; column < p.columns; column++) {
+            const int64_t from = zn_cuda_weight_at(s, &p, false, row, column);
+            *to++ = from < 0 ? 0 : round(w[from]);
+        }
+}
+static void pack_bf16(const zn_conv_shape *s, const float *w, void *to)
+{
+    pack_half(s, zn_cuda_half_weights(s), w, to, zn_f32_to_bf16);
+}
+static void pack_f16(const zn_conv_shape *s, const float *w, void *to)
+{
+    pack_half(s, zn_cuda_half_weights(s), w, to, zn_f32_to_f16);
+}
+static void pack_product(const zn_conv_shape *s, const float *w, void *to)
+{
+    pack_half(s, zn_cuda_product_weights(s), w, to, zn_f32_to_bf16);
+}
+
+static size_t up_bytes(const zn_conv_shape *s)
+{
+    const zn_cuda_weights p = zn_cuda_up_weights(s);
+    return sizeof(uint16_t) * (size_t)p.rows * (size_t)p.columns;
+}
+
+static void pack_up(const zn_conv_shape *s, const float *w, void *packed, uint16_t (*round)(float))
+{
+    const zn_cuda_weights p = zn_cuda_up_weights(s);
+    uint16_t *to = packed;
+    for (int row = 0; row < p.rows; row++)
+        for (int column = 0; column < p.columns; column++)
+            *to++ = round(zn_cuda_up_weight(s, &p, w, false, row, column));
+}
+static void pack_up_bf16(const zn_conv_shape *s, const float *w, void *to) { pack_up(s, w, to, zn_f32_to_bf16); }
+static void pack_up_f16(const zn_conv_shape *s, const float *w, void *to) { pack_up(s, w, to, zn_f32_to_f16); }
+
+static size_t product_bytes(const zn_conv_shape *s) { return sizeof(uint16_t) * (size_t)s->cin * (size_t)s->cout; }
+static size_t rounded_x(const zn_conv_shape *s, zn_type x)
+{
+    return zn_cuda_rounded_bytes(x, (int64_t)s->n * s->h * s->w * s->cin);
+}
+/* The bias too. */
+static size_t product_workspace(const zn_conv_shape *s, zn_type x)
+{
+    return rounded_x(s, x) + zn_cuda_rounded_bytes(ZN_TYPE_F32, s->cout);
+}
+static unsigned narrow_both(const zn_conv_shape *s) { return (void)s, ZN_CONV_NARROW_X | ZN_CONV_NARROW_Y; }
+
+/* The order of its sums may depend on the number of pixels, which tiles must not. */
+static bool has_no_tiles(const zn_conv_shape *s, const zn_conv_wish *wish)
+{
+    return (void)s, wish->whole || wish->changing;
+}
+
+/* Gradients may be too small for f16. */
+static bool never_changes(const zn_conv_shape *s, const zn_conv_wish *wish) { return (void)s, !wish->changing; }
+
+static size_t scratch_bytes(const zn_conv_shape *s) { return (void)s, 0; }
+static int64_t units(const zn_conv_shape *s) { return (int64_t)s->n * s->oh; }
+
+static double padded_flops(const zn_conv_shape *s)
+{
+    const zn_cuda_weights p = zn_cuda_conv_weights(s);
+    return 2.0 * s->n * s->oh * s->ow * (double)p.rows * p.columns;
+}
+static double half_flops(const zn_conv_shape *s)
+{
+    const zn_cuda_weights p = zn_cuda_half_weights(s);
+    return 2.0 * s->n * s->oh * s->ow * (double)p.rows * p.columns;
+}
+static double up_flops(const zn_conv_shape *s)
+{
+    const zn_cuda_weights p = zn_cuda_up_weights(s);
+    return 2.0 * s->n * s->h * s->w * (double)p.rows * p.columns;
+}
+static double three_flops(const zn_conv_shape *s) { return 3 * padded_flops(s); }
+
+/* Keys of the launchers in the device's table. No CPU has ZN_CPU_CUDA, so these functions never run. */
+void zn_k_conv_tf32x3(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
+void zn_k_conv_tf32(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
+void zn_k_conv_wgmma_bf16(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
+void zn_k_conv_wgmma_f16(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
+void zn_k_conv_up_bf16(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
+void zn_k_conv_up_f16(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
+void zn_k_conv_pack_up_bf16(const void *conv_pack_args, zn_range unit) { (void)conv_pack_args, (void)unit; }
+void zn_k_conv_pack_up_f16(const void *conv_pack_args, zn_range unit) { (void)conv_pack_args, (void)unit; }
+void zn_k_conv_bf16(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
+void zn_k_conv_f16(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
+void zn_k_conv_pack_bf16(const void *conv_pack_args, zn_range unit) { (void)conv_pack_args, (void)unit; }
+void zn_k_conv_pack_f16(const void *conv_pack_args, zn_range unit) { (void)conv_pack_args, (void)unit; }
+void zn_k_conv_pack(const void *conv_pack_args, zn_range unit) { (void)conv_pack_args, (void)unit; }
+void zn_k_conv_pack_product(const void *conv_pack_args, zn_range unit) { (void)conv_pack_args, (void)unit; }
+void zn_k_conv_product(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
+void zn_k_conv_rows(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
+
+/* Each number is the sum of two 11-bit numbers; three products make it as accurate as fp32. */
+const zn_conv_kernel zn_conv_cuda_tf32x3 = { .name = "implicit-tf32x3-cuda",
+                                             .math = ZN_PRECISION_F32,
+                                             .cpu = ZN_CPU_CUDA,
+                                             .tolerance = 2e-6f,
+                                             .supports = supports,
+                                             .packed_bytes = packed_bytes,
+                                             .pack = pack,
+                                             .pack_there = zn_k_conv_pack,
+                                             .scratch_bytes = scratch_bytes,
+                                             .units = units,
+                                             .run = zn_k_conv_tf32x3,
+                                             .flops = three_flops };
+
+/* 1x1 convolutions: by a library, or where tiles need the same bits for any number of pixels by a kernel of ours. */
+#define ZN_CONV_PRODUCT(title, worth, body)                                                                            \
+    {                                                                                                                  \
+        .name = (title), .math = ZN_PRECISION_BF16, .cpu = ZN_CPU_CUDA, .tolerance = 5e-3f,                            \
+        .supports = supports_product, .narrow = narrow_both, .pays = (worth), .packed_bytes = product_bytes,           \
+        .pack = pack_product, .pack_there = zn_k_conv_pack_product, .scratch_bytes = scratch_bytes,                    \
+        .workspace_bytes = product_workspace, .units = units, .run = (body), .flops = zn_conv_direct_flops             \
+    }
+const zn_conv_kernel zn_conv_cuda_product = ZN_CONV_PRODUCT("product-bf16-cuda", has_no_tiles, zn_k_conv_product);
+const zn_conv_kernel zn_conv_cuda_rows = ZN_CONV_PRODUCT("rows-bf16-cuda", NULL, zn_k_conv_rows);
+
+const zn_conv_kernel zn_conv_cuda_bf16 = { .name = "halo-bf16-cuda",
+                                           .math = ZN_PRECISION_BF16,
+                                           .cpu = ZN_CPU_CUDA,
+                                           .tolerance = 5e-3f,
+                                           .supports = supports_half,
+                                           .narrow = narrow_half,
+                                           .packed_bytes = half_bytes,
+                                           .pack = pack_bf16,
+                                           .pack_there = zn_k_conv_pack_bf16,
+                                           .scratch_bytes = scratch_bytes,
+                                           .units = units,
+                                           .run = zn_k_conv_bf16,
+                                           .flops = half_flops };
+
+const zn_conv_kernel zn_conv_cuda_f16 = { .name = "halo-f16-cuda",
+                                          .math = ZN_PRECISION_F16,
+                                          .cpu = ZN_CPU_CUDA,
+                                          .tolerance = 6e-4f,
+                                          .supports = supports_half,
+                                          .narrow = narrow_half,
+                                          .pays = never_changes,
+                                          .packed_bytes = half_bytes,
+                                          .pack = pack_f16,
+                                          .pack_there = zn_k_conv_pack_f16,
+                                          .scratch_bytes = scratch_bytes,
+                                          .units = units,
+                                          .run = zn_k_conv_f16,
+                                          .flops = half_flops };
+
+/* The same weights as above, for the matrix instructions of Hopper GPUs. */
+#define ZN_CONV_HOPPER(title, type, error, packs, packs_there, worth, body)                                            \
+    {                                                                                                                  \
+        .name = (title), .math = (type), .cpu = ZN_CPU_CUDA | ZN_CPU_HOPPER, .tolerance = (error),                     \
+        .supports = supports_wide, .narrow = narrow_half, .pays = (worth), .packed_bytes = half_bytes,                 \
+        .pack = (packs), .pack_there = (packs_there), .scratch_bytes = scratch_bytes, .workspace_bytes = rounded_x,    \
+        .units = units, .run = (body), .flops = half_flops                                                             \
+    }
+const zn_conv_kernel zn_conv_hopper_bf16 = ZN_CONV_HOPPER("wgmma-bf16-cuda", ZN_PRECISION_BF16, 5e-3f, pack_bf16,
+                                                          zn_k_conv_pack_bf16, NULL, zn_k_conv_wgmma_bf16);
+const zn_conv_kernel zn_conv_hopper_f16 = ZN_CONV_HOPPER("wgmma-f16-cuda", ZN_PRECISION_F16, 6e-4f, pack_f16,
+                                                         zn_k_conv_pack_f16, never_changes, zn_k_conv_wgmma_f16);
+
+#define ZN_CONV_UP(title, type, error, packs, packs_there, worth, body)                                                \
+    {                                                                                                                  \
+        .name = (title), .math = (type), .cpu = ZN_CPU_CUDA | ZN_CPU_HOPPER, .tolerance = (error),                     \
+        .supports = supports_up, .narrow = narrow_half, .pays = (worth), .packed_bytes = up_bytes, .pack = (packs),    \
+        .pack_there = (packs_there), .scratch_bytes = scratch_bytes, .workspace_bytes = rounded_x, .units = units,     \
+        .run = (body), .flops = up_flops                                                                               \
+    }
+const zn_conv_kernel zn_conv_hopper_up_bf16 = ZN_CONV_UP("wgmma-up-bf16-cuda", ZN_PRECISION_BF16, 5e-3f, pack_up_bf16,
+                                                         zn_k_conv_pack_up_bf16, NULL, zn_k_conv_up_bf16);
+const zn_conv_kernel zn_conv_hopper_up_f16 = ZN_CONV_UP("wgmma-up-f16-cuda", ZN_PRECISION_F16, 6e-4f, pack_up_f16,
+                                                        zn_k_conv_pack_up_f16, never_changes, zn_k_conv_up_f16);
+
+/* One product of 11-bit numbers: the precision of f16 with the range of fp32. It serves both 16-bit types where the
+ * kernels above do not. */
+#define ZN_CONV_CUDA_TF32(type)                                                                                        \
+    {                                                                                                                  \
+        .name = "implicit-tf32-cuda", .math = (type), .cpu = ZN_CPU_CUDA, .tolerance = 6e-4f, .supports = supports,    \
+        .narrow = narrow_result, .packed_bytes = packed_bytes, .pack = pack, .pack_there = zn_k_conv_pack,             \
+        .scratch_bytes = scratch_bytes, .units = units, .run = zn_k_conv_tf32, .flops = padded_flops                   \
+    }
+const zn_conv_kernel zn_conv_cuda_tf32_as_f16 = ZN_CONV_CUDA_TF32(ZN_PRECISION_F16);
+const zn_conv_kernel zn_conv_cuda_tf32_as_bf16 = ZN_CONV_CUDA_TF32(ZN_PRECISION_BF16);

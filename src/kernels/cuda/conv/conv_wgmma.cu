@@ -1,0 +1,374 @@
+/* Convolution with products of 16-bit numbers on Hopper GPUs, of maps of 16 bits. The transposed product is
+ * computed: rows are output channels, columns are pixels, so that a matrix of weights is read for many pixels at once.
+ *
+ * A block stays on its multiprocessor and keeps the weights of 64 output channels in shared memory, unless there are
+ * too many: then they are copied with each chunk of x. Four of its warps copy what a tile of 8 x HIGH pixels reads,
+ * with the border, into one of several stages; two warpgroups take turns to multiply: one writes its result while the
+ * other has the matrix unit. In a stage, a pixel is a line of 64 channels. Eight pixels that are neighbours in the
+ * result are a group of lines for each tap (with a stride of 2, even columns come before odd ones), so every tap reads
+ * the same stage, from another address.
+ *
+ * As in conv.cu, every sum has the same order for any position of its pixel and any tile. */
+#include "kernels/cuda/basic/unpack.h"
+#include "kernels/cuda/conv/conv_tile.h"
+#include "kernels/cuda/lines.h"
+
+enum { TURNS = 2, MOST_STAGES = 8, BLOCK = (TURNS + 1) * WARPGROUP, TILE_WIDE = 8 };
+
+/* T: bf16_wide or f16_wide. CHUNK: input channels at a time. HIGH: rows of a tile. UP: through an up-sampling, as four
+ * convolutions of 2x2 (zn_cuda_up_weights): a block has one of the phases, and its tile is of the small map. */
+template <typename T_, int CHUNK_, int STRIDE_, int HIGH_, bool UP_ = false> struct wide_plan {
+    typedef T_ T;
+    enum {
+        CHUNK = CHUNK_,
+        STRIDE = STRIDE_,
+        UP = UP_,
+        SIDE = ZN_CUDA_WIDE_SIDE,
+        TAPS = UP ? 2 : SIDE,       /* of a side of the kernel */
+        ROWS = CHUNK * TAPS * TAPS, /* of the weights of a chunk */
+        TILE_ROWS = HIGH_,
+        PIXELS = TILE_ROWS * TILE_WIDE,
+        SUMS = PIXELS / 2,
+        /* What a tile reads: pixels, and bytes of a stage. With a stride of 2, even columns come before odd ones. */
+        X_WIDE = (TILE_WIDE - 1) * STRIDE + SIDE,
+        X_HIGH = (TILE_ROWS - 1) * STRIDE + SIDE,
+        EVEN = (X_WIDE + STRIDE - 1) / STRIDE,
+        X_BYTES = (X_WIDE * X_HIGH * LINE + 1023) / 1024 * 1024,
+        BOX = ROWS / TAPS /* rows of weights that a bulk copy brings */
+    };
+    /* Line of a stage for a pixel. */
+    static __device__ int line_of(int y, int x) { return y * X_WIDE + x % STRIDE * EVEN + x / STRIDE; }
+};
+
+struct wide_task {
+    conv_task t;
+    int tiles;         /* of all images */
+    int stages, bytes; /* number and size of stages */
+    int kept;          /* rows of weights that stay: all or none; otherwise those of a chunk follow its pixels */
+    int chunks;        /* of input channels */
+    CUtensorMap x_map; /* x, if bulk copies bring it, */
+    CUtensorMap w_map; /* and the weights of chunks */
+    bool bulk, bulk_weights;
+    bool quick; /* y and the residual have 16 bits and whole pieces */
+};
+
+/* Shared memory: weights, stages, and for each turn a tile of results. */
+template <typename P> struct wide_memory {
+    char *weights, *stages, *results;
+    ring r;
+    __device__ wide_memory(const wide_task &w, char *start)
+    {
+        weights = start;
+        stages = weights + w.kept * LINE;
+        results = stages + w.stages * w.bytes;
+        r = ring_at(results + TURNS * P::PIXELS * LINE, w.stages);
+    }
+};
+
+/* First column of the packed weights that this block multiplies with, and its phase: which of the 2x2 results of a
+ * pixel of the small map it computes. */
+static __device__ int first_column(void) { return (int)blockIdx.y * ZN_CUDA_CONV_COLUMNS; }
+template <typename P> static __device__ int phase_of(const wide_task &w)
+{
+    return P::UP ? first_column() / (w.t.w.columns / 4) : 0;
+}
+
+/* The pixels of a tile are those of the small map if UP. */
+template <typename P> static __device__ place place_of_tile(const wide_task &w, int tile)
+{
+    const int map = w.t.across * w.t.down, in_map = tile % map;
+    return place{ tile / map, in_map / w.t.across * P::TILE_ROWS, in_map % w.t.across * TILE_WIDE,
+                  P::UP ? first_column() % (w.t.w.columns / 4) : first_column() };
+}
+
+/* Where a pixel of a tile lies in the result. */
+struct spot {
+    int y, x;
+};
+template <typename P> static __device__ spot spot_of(const wide_task &w, const place &at, int row, int column)
+{
+    const int y = at.y + row, x = at.x + column, phase = phase_of<P>(w);
+    return P::UP ? spot{ 2 * y + phase / 2, 2 * x + phase % 2 } : spot{ y, x };
+}
+
+/* ---- copying ---- */
+
+/* Starts the copies of a chunk of the channels that a tile reads. */
+template <typename P>
+static __device__ void copy_stage(const wide_task &w, const place &at, int chunk, char *stage, int thread)
+{
+    enum { PIECES = P::CHUNK / 8, STEP = WARPGROUP / PIECES };
+    const zn_conv_shape &s = w.t.a.s;
+    const int piece = thread % PIECES, channel = chunk * P::CHUNK + piece * 8, up = s.up2 && !P::UP ? 1 : 0;
+    const int top = at.y * P::STRIDE - s.pad, left = at.x * P::STRIDE - s.pad;
+    const int64_t image = (int64_t)at.image * s.h;
+    const uint16_t *map = reinterpret_cast<const uint16_t *>(w.t.a.x);
+    const unsigned to = shared_address(stage);
+#pragma unroll 4
+    for (int pixel = thread / PIECES; pixel < P::X_WIDE * P::X_HIGH; pixel += STEP) {
+        const int y = pixel / P::X_WIDE, x = pixel % P::X_WIDE, iy = top + y, ix = left + x;
+        const bool is_there = channel < s.cin && iy >= 0 && ix >= 0 && iy < s.h << up && ix < s.w << up;
+        const int64_t from = ((image + (iy >> up)) * s.w + (ix >> up)) * s.cin + channel;
+        copy_piece(to + piece_at(P::line_of(y, x), piece), map + (is_there ? from : 0), is_there);
+    }
+}
+
+/* Starts the copies of rows of weights by a number of threads. */
+[[maybe_unused]] static __device__ void copy_weights(const wide_task &w, int first, int rows, char *to, int thread,
+                                                     int threads)
+{
+    const uint16_t *from =
+        static_cast<const uint16_t *>(w.t.a.packed) + (int64_t)first * w.t.w.columns + first_column() + thread % 8 * 8;
+    const unsigned start = shared_address(to);
+    for (int row = thread / 8; row < rows; row += threads / 8)
+        copy_piece(start + piece_at(row, thread % 8), from + (int64_t)row * w.t.w.columns, true);
+}
+
+/* The warps that copy: a stage for every chunk of every tile of this block. */
+template <typename P> static __device__ void copy_all(const wide_task &w, const wide_memory<P> &m)
+{
+    const int thread = (int)threadIdx.x % WARPGROUP;
+    const unsigned bytes =
+        (w.bulk ? (unsigned)(P::X_WIDE * P::X_HIGH * LINE) : 0) + (w.bulk_weights ? (unsigned)(P::ROWS * LINE) : 0);
+    int step = 0;
+    for (int tile = (int)blockIdx.x; tile < w.tiles; tile += (int)gridDim.x) {
+        const place at = place_of_tile<P>(w, tile);
+        for (int chunk = 0; chunk < w.chunks; chunk++, step++) {
+            m.r.wait_empty(step);
+            char *stage = m.stages + step % w.stages * w.bytes;
+            if (!w.bulk)
+                copy_stage<P>(w, at, chunk, stage, thread);
+            if (!w.kept && !w.bulk_weights)
+                copy_weights(w, chunk * P::ROWS, P::ROWS, stage + P::X_BYTES, thread, WARPGROUP);
+            m.r.publish(step, thread == 0 ? bytes : 0);
+            if (w.bulk && thread == 0)
+                bulk_copy(stage, &w.x_map, chunk * P::CHUNK, at.x - w.t.a.s.pad, at.y - w.t.a.s.pad, at.image,
+                          m.r.full_of(step));
+            for (int i = 0; i < P::TAPS && w.bulk_weights && thread == 0; i++)
+                bulk_copy(stage + P::X_BYTES + i * P::BOX * LINE, &w.w_map, first_column(),
+                          chunk * P::ROWS + i * P::BOX, 0, 0, m.r.full_of(step));
+        }
+    }
+}
+
+/* ---- results ---- */
+
+/* A thread's pieces of a tile in shared memory and in a map: calls f(offset in shared memory, offset in the map). */
+template <typename P, typename F>
+static __device__ void each_piece(const wide_task &w, const place &at, int thread, F f)
+{
+    const zn_conv_shape &s = w.t.a.s;
+    const int column = at.channel + thread % 8 * 8;
+#pragma unroll
+    for (int i = 0; i < P::PIXELS * 8 / WARPGROUP; i++) {
+        const int pixel = i * (WARPGROUP / 8) + thread / 8;
+        const spot to = spot_of<P>(w, at, pixel / TILE_WIDE, pixel % TILE_WIDE);
+        if (to.y < s.oh && to.x < s.ow && column < s.cout)
+            f(piece_at(pixel, thread % 8), (((int64_t)at.image * s.oh + to.y) * s.ow + to.x) * s.cout + column);
+    }
+}
+
+template <typename P> static __device__ void start_residual(const wide_task &w, const place &at, char *to, int thread)
+{
+    const uint16_t *residual = reinterpret_cast<const uint16_t *>(w.t.a.residual);
+    const unsigned start = shared_address(to);
+    if (residual)
+        each_piece<P>(w, at, thread,
+                      [&](unsigned offset, int64_t from) { copy_piece(start + offset, residual + from, true); });
+    copy_commit();
+}
+
+/* Adds bias and residual to the sums of a thread, and writes them through shared memory, where `tile` has the residual,
+ * in whole pieces. */
+template <typename P>
+static __device__ void write_quick(const wide_task &w, const place &at, float (&sums)[P::SUMS], char *tile, int thread)
+{
+    typedef typename P::T T;
+    const zn_conv_args &a = w.t.a;
+    const int warp = thread / WARP, lane = thread % WARP, turn = (int)threadIdx.x / WARPGROUP;
+    const int row = at.channel + warp * 16 + lane / 4;
+    const float low = a.bias && row < a.s.cout ? a.bias[row] : 0,
+                high = a.bias && row + 8 < a.s.cout ? a.bias[row + 8] : 0;
+    copy_wait<0>();            /* the residual has arrived for this thread, */
+    meet(1 + turn, WARPGROUP); /* and for the others */
+#pragma unroll
+    for (int j = 0; j < P::TILE_ROWS; j += 2) {
+        const unsigned at_row =
+            shared_address(tile) + piece_at((j + lane / 16) * 8 + lane % 8, warp * 2 + lane / 8 % 2);
+        uint32_t r[4] = {};
+        if (a.residual)
+            load_four_turned(r, reinterpret_cast<const uint16_t *>(tile + (at_row - shared_address(tile))));
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const float bias = i % 2 ? high : low, *sum = &sums[4 * j + 2 * i];
+            r[i] = T::of(activate(a, sum[0] + bias + T::low(r[i])), activate(a, sum[1] + bias + T::high(r[i])));
+        }
+        store_four_turned(at_row, r);
+    }
+    meet(1 + turn, WARPGROUP);
+    uint16_t *y = reinterpret_cast<uint16_t *>(a.y);
+    each_piece<P>(w, at, thread, [&](unsigned offset, int64_t to) {
+        *reinterpret_cast<uint4 *>(y + to) = *reinterpret_cast<const uint4 *>(tile + offset);
+    });
+    meet(1 + turn, WARPGROUP); /* all have read the tile */
+}
+
+/* The same for any type and number of channels. */
+template <typename P>
+static __device__ void write_slow(const wide_task &w, const place &at, const float (&sums)[P::SUMS], int thread)
+{
+    const zn_conv_shape &s = w.t.a.s;
+    const int warp = thread / WARP, lane = thread % WARP;
+#pragma unroll
+    for (int i = 0; i < P::SUMS; i++) {
+        const spot to = spot_of<P>(w, at, i / 4, lane % 4 * 2 + i % 2);
+        if (to.y < s.oh && to.x < s.ow)
+            write_one(w.t.a, (int64_t)at.image * s.oh + to.y, to.x, at.channel + warp * 16 + lane / 4 + i % 4 / 2 * 8,
+                      sums[i]);
+    }
+}
+
+/* ---- multiplying ---- */
+
+/* Adds the products of a stage. */
+template <typename P> static __device__ void multiply_stage(unsigned weights, unsigned stage, float (&sums)[P::SUMS])
+{
+    const unsigned group = P::STRIDE * P::X_WIDE * LINE;
+    wgmma_begin();
+#pragma unroll
+    for (int tap = 0; tap < P::TAPS * P::TAPS; tap++) {
+        const unsigned from = stage + (unsigned)P::line_of(tap / P::TAPS, tap % P::TAPS) * LINE;
+#pragma unroll
+        for (int k = 0; k < P::CHUNK / 16; k++, weights += 16 * LINE)
+            P::T::multiply(sums, matrix_at(weights, 16, 8 * LINE), matrix_at(from + (unsigned)k * 32, 16, group));
+    }
+    wgmma_commit();
+    wgmma_wait<0>();
+}
+
+template <typename P> static __device__ void multiply_all(const wide_task &w, const wide_memory<P> &m)
+{
+    const int thread = (int)threadIdx.x % WARPGROUP, turn = (int)threadIdx.x / WARPGROUP;
+    const unsigned weights = shared_address(m.weights), stages = shared_address(m.stages);
+    const unsigned skip = (unsigned)P::line_of(phase_of<P>(w) / 2, phase_of<P>(w) % 2) * LINE; /* to the first tap */
+    char *tile_memory = m.results + turn * P::PIXELS * LINE;
+    copy_weights(w, 0, w.kept, m.weights, (int)threadIdx.x, TURNS * WARPGROUP);
+    copy_commit();
+    copy_wait<0>();
+    publish_shared();
+    meet(1 + TURNS, TURNS * WARPGROUP);
+    int step = turn * w.chunks;
+    for (int tile = (int)blockIdx.x + turn * (int)gridDim.x; tile < w.tiles; tile += TURNS * (int)gridDim.x) {
+        const place at = place_of_tile<P>(w, tile);
+        float sums[P::SUMS] = {};
+        if (w.quick)
+            start_residual<P>(w, at, tile_memory, thread);
+        for (int chunk = 0; chunk < w.chunks; chunk++, step++) {
+            m.r.wait_full(step);
+            const unsigned stage = stages + (unsigned)(step % w.stages * w.bytes);
+            multiply_stage<P>(w.kept ? weights + (unsigned)(chunk * P::ROWS * LINE) : stage + P::X_BYTES, stage + skip,
+                              sums);
+            if (thread % WARP == 0)
+                m.r.release(step);
+        }
+        step += (TURNS - 1) * w.chunks;
+        if (w.quick)
+            write_quick<P>(w, at, sums, tile_memory, thread);
+        else
+            write_slow<P>(w, at, sums, thread);
+    }
+}
+
+template <typename P> __global__ void __launch_bounds__(BLOCK, 1) conv_wgmma(const __grid_constant__ wide_task w)
+{
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    extern __shared__ __align__(1024) char zn_cuda_lines[];
+    const wide_memory<P> m(w, zn_cuda_lines);
+    if (threadIdx.x == 0)
+        m.r.init(WARPGROUP, WARPGROUP / WARP);
+    __syncthreads();
+    if (threadIdx.x < TURNS * WARPGROUP)
+        multiply_all<P>(w, m);
+    else
+        copy_all<P>(w, m);
+#else
+    (void)w;
+#endif
+}
+
+/* ---- launching ---- */
+
+/* Keeps all weights if two stages fit besides them. */
+template <typename P> static bool plan_memory(const zn_device *d, wide_task &w)
+{
+    const int left = d->shared - RING_BYTES - TURNS * P::PIXELS * LINE;
+    w.kept = w.t.w.rows * LINE + 2 * P::X_BYTES <= left ? w.t.w.rows : 0;
+    w.bytes = P::X_BYTES + (w.kept ? 0 : P::ROWS * LINE);
+    w.stages = (left - w.kept * LINE) / w.bytes;
+    w.stages = w.stages < MOST_STAGES ? w.stages : MOST_STAGES;
+    return w.stages >= 2;
+}
+
+/* must_fill: does not launch unless the tiles keep the GPU busy. */
+template <typename P> static bool launch_plan(zn_device *d, wide_task &w, bool must_fill)
+{
+    const zn_conv_shape &s = w.t.a.s;
+    /* All blocks run at once: one more than there are multiprocessors would double the time. */
+    const int blocks = w.t.w.columns / ZN_CUDA_CONV_COLUMNS, most = d->processors > blocks ? d->processors / blocks : 1;
+    w.t.across = parts(P::UP ? s.w : s.ow, TILE_WIDE);
+    w.t.down = parts(P::UP ? s.h : s.oh, P::TILE_ROWS);
+    w.tiles = w.t.across * w.t.down * s.n;
+    if (!plan_memory<P>(d, w) || (must_fill && w.tiles * 10 < most * 9))
+        return false;
+    w.bulk = s.stride == 1 && (P::UP || !s.up2) &&
+             bulk_map(&w.x_map, w.t.a.x, w.t.a.x_type, s.n, s.h, s.w, s.cin, P::X_HIGH, P::X_WIDE);
+    const int64_t columns = w.t.w.columns, all = columns * w.t.w.rows;
+    const int64_t weights[] = { columns, w.t.w.rows, 1, 1 }, apart[] = { columns, all, all };
+    w.bulk_weights = !w.kept && bulk_describe(&w.w_map, w.t.a.packed, w.t.a.x_type, weights, apart, 1, P::BOX);
+    const size_t shared = (size_t)((w.kept + TURNS * P::PIXELS) * LINE + w.stages * w.bytes + RING_BYTES);
+    launch(d, conv_wgmma<P>, dim3((unsigned)(w.tiles < most ? w.tiles : most), (unsigned)blocks), BLOCK, shared, w);
+    return true;
+}
+
+template <typename T, int CHUNK> static void launch_size(zn_device *d, wide_task &w)
+{
+    if (w.t.a.s.stride == 2)
+        launch_plan<wide_plan<T, CHUNK, 2, 8>>(d, w, true) || launch_plan<wide_plan<T, CHUNK, 2, 4>>(d, w, false);
+    else
+        launch_plan<wide_plan<T, CHUNK, 1, 16>>(d, w, true) || launch_plan<wide_plan<T, CHUNK, 1, 8>>(d, w, true) ||
+            launch_plan<wide_plan<T, CHUNK, 1, 4>>(d, w, false);
+}
+
+template <typename T, int CHUNK> static void launch_up(zn_device *d, wide_task &w)
+{
+    launch_plan<wide_plan<T, CHUNK, 1, 16, true>>(d, w, true) ||
+        launch_plan<wide_plan<T, CHUNK, 1, 8, true>>(d, w, true) ||
+        launch_plan<wide_plan<T, CHUNK, 1, 4, true>>(d, w, false);
+}
+
+/* Rounds maps of fp32 first: in the threads that copy it would take longer than the multiplications. */
+template <typename T> static void run(zn_device *d, const void *args, zn_type type, bool up)
+{
+    wide_task w = {};
+    w.t = conv_task_of(d, args, up ? zn_cuda_up_weights : zn_cuda_half_weights);
+    zn_conv_args &a = w.t.a;
+    to_device(d, a.workspace);
+    a.x = static_cast<const float *>(
+        zn_cuda_rounded(d, a.x, a.x_type, (int64_t)a.s.n * a.s.h * a.s.w * a.s.cin, type, a.workspace));
+    a.x_type = type;
+    w.chunks = (a.s.cin + w.t.w.chunk - 1) / w.t.w.chunk;
+    w.quick = a.y_type != ZN_TYPE_F32 && (!a.residual || a.residual_type == a.y_type) && a.s.cout % 8 == 0 &&
+              ((uintptr_t)a.y | (uintptr_t)a.residual) % 16 == 0;
+    const bool large = w.t.w.chunk == 64;
+    if (up)
+        large ? launch_up<T, 64>(d, w) : launch_up<T, 32>(d, w);
+    else
+        large ? launch_size<T, 64>(d, w) : launch_size<T, 32>(d, w);
+}
+
+extern "C" {
+void zn_cuda_conv_wgmma_bf16(zn_device *d, const void *args, int64_t) { run<bf16_wide>(d, args, ZN_TYPE_BF16, false); }
+void zn_cuda_conv_wgmma_f16(zn_device *d, const void *args, int64_t) { run<f16_wide>(d, args, ZN_TYPE_F16, false); }
+void zn_cuda_conv_up_bf16(zn_device *d, const void *args, int64_t) { run<bf16_wide>(d, args, ZN_TYPE_BF16, true); }
+void zn_cuda_conv_up_f16(zn_device *d, const void *args, int64_t) { run<f16_wide>(d, args, ZN_TYPE_F16, true); }
+}
