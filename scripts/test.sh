@@ -25,11 +25,12 @@ mkdir -p "$logs"
 # A stage tells what happened in lines of the form "result passed|failed|skipped N"; ctest's own summary counts too.
 result() { echo "result $1 $2"; }
 
-# configure_and_build FOLDER [cmake arguments]: everything, or the target that TARGET names
+# configure_and_build FOLDER [cmake arguments]: everything, or the targets that TARGET names
 configure_and_build() {
-    local folder=$1
+    local folder=$1 targets
     shift
-    cmake -S . -B "$folder" -G Ninja "$@" && cmake --build "$folder" -j "$jobs" --target "${TARGET:-all}"
+    read -ra targets <<<"${TARGET:-all}"
+    cmake -S . -B "$folder" -G Ninja "$@" && cmake --build "$folder" -j "$jobs" --target "${targets[@]}"
 }
 
 # run_ctest FOLDER SECONDS [ctest arguments]: a process that takes more than SECONDS of CPU time is killed, so that a
@@ -108,7 +109,8 @@ stage_asan() {
 
 # Every kernel instrumented, and all of its cases.
 stage_asan_kernels() {
-    sanitized asan-kernels -DZENITH_SANITIZE=address,undefined -DZENITH_SANITIZE_KERNELS=ON &&
+    TARGET="kernel-checks check-ops check-fp8 engine-tests" sanitized asan-kernels \
+        -DZENITH_SANITIZE=address,undefined -DZENITH_SANITIZE_KERNELS=ON &&
         ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 run_ctest build-asan-kernels 7200 -R '^(kernels|ops|engine)'
 }
 
