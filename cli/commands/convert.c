@@ -200,7 +200,7 @@ int convert_run(const options *o)
     const int mlx = o->dtype == DTYPE_MLX4 || o->dtype == DTYPE_MLX8, gguf = has_extension(out, "gguf");
     if (!has_extension(out, "safetensors gguf"))
         return usage_error("convert", "writes .safetensors and .gguf files, not '%s'", out);
-    if (mlx && gguf)
+    if ((mlx || o->dtype == ZN_I8) && gguf)
         return usage_error("convert", "%s is written to .safetensors files, not to '%s'", dtype_name(o->dtype), out);
     if (!mlx && !gguf && o->dtype >= ZN_Q4_0)
         return usage_error("convert", "%s is written to .gguf files, not to '%s'", dtype_name(o->dtype), out);

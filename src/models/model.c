@@ -2,10 +2,8 @@
 #include "models/model.h"
 
 #include "base/alloc.h"
-#include "base/convert.h"
 #include "base/fail.h"
 #include "base/rng.h"
-#include "io/weights/scaled.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -110,38 +108,14 @@ static int64_t fan_in(const zn_model *m, const zn_model_parameter *p)
     return p->shape.rank == 4 ? p->shape.dim[0] * p->shape.dim[1] * p->shape.dim[2] : 1;
 }
 
-/* Of a parameter that a file keeps in 8 bits with a scale for all of it (io/weights/scaled.h): multiplies by the scale.
- */
-static zn_status apply_scale(const zn_weights *file, const zn_weight *w, int64_t count, float *values)
-{
-    char layer[256];
-    const size_t length = strlen(w->name), end = strlen(".weight");
-    zn_scaled s;
-    float scale;
-    if ((w->dtype != ZN_F8_E4M3 && w->dtype != ZN_F8_E5M2 && w->dtype != ZN_I8) || length <= end ||
-        length - end >= sizeof layer || strcmp(w->name + length - end, ".weight") != 0)
-        return ZN_OK;
-    snprintf(layer, sizeof layer, "%.*s", (int)(length - end), w->name);
-    ZN_TRY(zn_scaled_find(file, layer, w, &s));
-    if (!s.scales)
-        return ZN_OK;
-    if (s.per_row || s.rotated)
-        return ZN_FAIL(ZN_EUNSUPPORTED, "tensor '%s' has a scale for each row; an autoencoder needs one for all of it",
-                       w->name);
-    zn_to_f32(&scale, s.scales->data, s.scales->dtype, 1);
-    for (int64_t i = 0; i < count; i++)
-        values[i] *= scale;
-    return ZN_OK;
-}
-
 static zn_status fill(zn_model *m, const source *from, const zn_weight *w, const zn_node *n, zn_model_parameter *p)
 {
     const int64_t count = zn_shape_count(p->shape);
     if (w) {
-        ZN_TRY(zn_weight_import(w, p->shape, p->layout, p->data));
+        ZN_TRY(zn_weight_read(from->file, w, p->shape, p->layout, p->data));
         p->file = from->path;
         p->tensor = zn_arena_copy(&m->arena, w->name);
-        return p->tensor ? apply_scale(from->file, w, count, p->data) : ZN_FAIL(ZN_ENOMEM, "out of memory for a model");
+        return p->tensor ? ZN_OK : ZN_FAIL(ZN_ENOMEM, "out of memory for a model");
     }
     const zn_fresh fresh = { .shape = p->shape, .fan_in = fan_in(m, p), .rng = from->rng, .out = p->data };
     if (zn_start_fill(n, m->arch->start, &fresh))
@@ -296,9 +270,9 @@ typedef struct stored_values {
 static zn_status read_stored(const zn_deferred *self, float *out)
 {
     const stored_values *v = (const stored_values *)self;
-    ZN_TRY(zn_weight_import(v->tensor, v->shape, v->layout, out));
+    ZN_TRY(zn_weight_read(v->file, v->tensor, v->shape, v->layout, out));
     zn_map_release(&v->file->map, v->tensor->data, v->tensor->bytes);
-    return apply_scale(v->file, v->tensor, zn_shape_count(v->shape), out);
+    return ZN_OK;
 }
 
 /* The open file of this path. */

@@ -88,6 +88,9 @@ ZN_MUST_USE zn_status zn_weight_check_shape(const zn_weight *w, zn_shape shape, 
 /* Copies a stored tensor into fp32 in our layout, or back. Refuses other shapes, and indices that are no permutation.
  */
 ZN_MUST_USE zn_status zn_weight_import(const zn_weight *w, zn_shape shape, zn_layout layout, float *out);
+/* The same times its scales, if the file keeps the tensor in 8 bits with scales (io/weights/scaled.h). */
+ZN_MUST_USE zn_status zn_weight_read(const zn_weights *file, const zn_weight *w, zn_shape shape, zn_layout layout,
+                                     float *out);
 void zn_weight_export(const float *in, zn_shape shape, zn_layout layout, float *out);
 
 #endif

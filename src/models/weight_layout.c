@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "base/convert.h"
 #include "base/fail.h"
+#include "io/weights/scaled.h"
 #include "models/model.h"
 
 #include <math.h>
@@ -136,6 +137,16 @@ zn_status zn_weight_import(const zn_weight *w, zn_shape shape, zn_layout layout,
     permute(plain, out, taps_shape(shape, layout), false);
     zn_free(plain);
     return ZN_OK;
+}
+
+zn_status zn_weight_read(const zn_weights *file, const zn_weight *w, zn_shape shape, zn_layout layout, float *out)
+{
+    zn_weight plain;
+    float *copy;
+    ZN_TRY(zn_scaled_unpack(file, w, &plain, &copy));
+    const zn_status status = zn_weight_import(&plain, shape, layout, out);
+    zn_free(copy);
+    return status;
 }
 
 void zn_weight_export(const float *in, zn_shape shape, zn_layout layout, float *out)

@@ -2,8 +2,10 @@
 #ifndef FUZZ_WEIGHTS_H
 #define FUZZ_WEIGHTS_H
 
+#include "base/alloc.h"
 #include "base/convert.h"
 #include "base/span.h"
+#include "io/weights/scaled.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +51,11 @@ static inline void check_tensor(const zn_weights *w, const zn_weight *t)
         sum += ((const uint8_t *)t->data)[i];
     volatile unsigned used = sum;
     (void)used;
+    zn_weight plain;
+    float *copy = NULL;
+    if (zn_scaled_unpack(w, t, &plain, &copy) == ZN_OK && copy && plain.bytes != t->bytes * sizeof *copy)
+        abort();
+    zn_free(copy);
 }
 
 static inline void fuzz_weights(const uint8_t *data, size_t size)

@@ -104,6 +104,85 @@ static void large_conversion(void **state)
     free(y);
 }
 
+/* ---- 8 bits ---- */
+
+enum { ROWS = 6, COLUMNS = 90 * 9 };
+
+/* A convolution of six outputs, the third of which is all zeros, and what stays as it is. */
+static zn_weights *write_float_layers(float *x, float third)
+{
+    for (int i = 0; i < ROWS * COLUMNS; i++)
+        x[i] = i / COLUMNS == 2 ? third : ldexpf((float)(i * 7919 % 2001 - 1000) / 1000, i / COLUMNS - 3);
+    const zn_weight t[] = {
+        { .name = "c.weight", .dtype = ZN_F32, .rank = 4, .shape = { ROWS, 90, 3, 3 }, .data = x },
+        { .name = "c.bias", .dtype = ZN_F32, .rank = 1, .shape = { ROWS }, .data = x },
+        { .name = "small.weight", .dtype = ZN_F32, .rank = 2, .shape = { 45, 91 }, .data = x },
+        { .name = "norm.weight", .dtype = ZN_F32, .rank = 1, .shape = { ROWS * COLUMNS }, .data = x },
+        { .name = "table", .dtype = ZN_F32, .rank = 2, .shape = { ROWS, COLUMNS }, .data = x },
+        { .name = "row.weight", .dtype = ZN_F32, .rank = 2, .shape = { 1, ROWS * COLUMNS }, .data = x },
+    };
+    const zn_metadata m = { "format", "test" };
+    assert_int_equal(zn_safetensors_write(in_folder("out.safetensors"), t, 6, &m, 1), ZN_OK);
+    return must_open(in_folder("out.safetensors"));
+}
+
+/* Saves over the file that is open, and opens the result. */
+static zn_weights *save_again(zn_weights *w, zn_dtype dtype)
+{
+    if (zn_weights_save(w, in_folder("out.safetensors"), 1, dtype) != ZN_OK)
+        fail_msg("%s", zn_error_text());
+    zn_weights_close(w);
+    return must_open(in_folder("out.safetensors"));
+}
+
+static void eight_bits(void **state)
+{
+    (void)state;
+    float x[ROWS * COLUMNS], scales[ROWS], y[ROWS * COLUMNS];
+    int8_t codes[ROWS * COLUMNS];
+    zn_weights *w = save_again(write_float_layers(x, 0), ZN_I8);
+    assert_int_equal(zn_weights_count(w), 7);
+    const zn_weight *c = zn_weights_find(w, "c.weight"), *s = zn_weights_find(w, "c.weight_scale");
+    assert_true(c->dtype == ZN_I8 && c->rank == 4 && s && s->dtype == ZN_F32 && s->rank == 1 && s->shape[0] == ROWS);
+    memcpy(codes, c->data, sizeof codes);
+    memcpy(scales, s->data, sizeof scales);
+    for (int i = 0; i < ROWS * COLUMNS; i++) {
+        const float scale = scales[i / COLUMNS];
+        assert_true(fabsf((float)codes[i] * scale - x[i]) <= 0.501f * scale);
+    }
+    for (int r = 0; r < ROWS; r++)
+        assert_true(r == 2 ? scales[r] == 0 : fabsf(scales[r] * 127 / ldexpf(1, r - 3) - 1) < 0.01f);
+    static const char *const kept[] = { "c.bias", "small.weight", "norm.weight", "table", "row.weight" };
+    for (int i = 0; i < 5; i++)
+        assert_true(zn_weights_find(w, kept[i])->dtype == ZN_F32);
+    w = save_again(w, ZN_I8); /* nothing is left to do */
+    assert_int_equal(zn_weights_count(w), 7);
+    assert_memory_equal(zn_weights_find(w, "c.weight")->data, codes, sizeof codes);
+    assert_memory_equal(zn_weights_find(w, "c.weight_scale")->data, scales, sizeof scales);
+    w = save_again(w, ZN_F32);
+    assert_int_equal(zn_weights_count(w), 6);
+    assert_string_equal(zn_weights_metadata(w, "format"), "test");
+    memcpy(y, zn_weights_find(w, "c.weight")->data, sizeof y);
+    for (int i = 0; i < ROWS * COLUMNS; i++)
+        assert_true(y[i] == (float)codes[i] * scales[i / COLUMNS]);
+    zn_weights_close(w);
+}
+
+static void eight_bits_refused(void **state)
+{
+    (void)state;
+    float x[ROWS * COLUMNS];
+    const float bad[] = { NAN, INFINITY };
+    for (int i = 0; i < 2; i++) {
+        zn_weights *w = write_float_layers(x, bad[i]);
+        unlink(in_folder("out.safetensors"));
+        assert_int_equal(zn_weights_save(w, in_folder("out.safetensors"), 1, ZN_I8), ZN_ENUMERIC);
+        assert_non_null(strstr(zn_error_text(), "'c.weight'"));
+        assert_int_equal(access(in_folder("out.safetensors"), F_OK), -1);
+        zn_weights_close(w);
+    }
+}
+
 static void hard_names(void **state)
 {
     (void)state;
@@ -158,8 +237,9 @@ static void full_disk(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(copies_are_exact), cmocka_unit_test(conversion),      cmocka_unit_test(large_conversion),
-        cmocka_unit_test(hard_names),       cmocka_unit_test(refused_tensors), cmocka_unit_test(full_disk),
+        cmocka_unit_test(copies_are_exact), cmocka_unit_test(conversion),         cmocka_unit_test(large_conversion),
+        cmocka_unit_test(eight_bits),       cmocka_unit_test(eight_bits_refused), cmocka_unit_test(hard_names),
+        cmocka_unit_test(refused_tensors),  cmocka_unit_test(full_disk),
     };
     return cmocka_run_group_tests(tests, make_folder, drop_folder);
 }

@@ -2,10 +2,13 @@
  */
 #include "weights_test.h"
 
+#include "base/alloc.h"
 #include "base/packed.h"
 #include "io/weights/scaled.h"
 #include "models/stored.h"
 #include "nn/transformer.h"
+
+#include <math.h>
 
 /* Two rows of 256: WEIGHT, then the scales, then a description of 64 bytes. */
 #define LAYER(type, scales, name, end)                                                                                 \
@@ -104,6 +107,54 @@ static void rotating_twice_changes_nothing(void **state)
     }
 }
 
+/* Two outputs of 64 channels and 2x2 taps. */
+#define CONVOLUTION(scales, name, end)                                                                                 \
+    "{\"l.weight\":{\"dtype\":\"I8\",\"shape\":[2,64,2,2],\"data_offsets\":[0,512]},"                                  \
+    "\"l." name "\":{\"dtype\":\"F32\",\"shape\":" scales ",\"data_offsets\":[512," #end "]}}"
+
+static void convolutions(void **state)
+{
+    (void)state;
+    bytes b = make(CONVOLUTION("[2]", "weight_scale", 520), 2, NULL);
+    int8_t *codes = (int8_t *)b.data + b.size - 520;
+    for (int i = 0; i < 512; i++)
+        codes[i] = (int8_t)(i * 37 % 255 - 127);
+    zn_weights *w = must_open_bytes(&b);
+    zn_weight plain;
+    float *copy;
+    assert_int_equal(zn_scaled_unpack(w, zn_weights_find(w, "l.weight"), &plain, &copy), ZN_OK);
+    assert_true(plain.dtype == ZN_F32 && plain.rank == 4 && plain.bytes == 512 * sizeof(float) && plain.data == copy);
+    for (int i = 0; i < 512; i++)
+        assert_true(copy[i] == (i < 256 ? 0.5f : -3.0f) * (float)codes[i]);
+    zn_free(copy);
+    zn_weights_close(w);
+    bytes_free(&b);
+}
+
+static void refuse_convolution(const char *header, float second, const char *word)
+{
+    bytes b = make(header, 2, NULL);
+    memcpy(b.data + b.size - sizeof second, &second, sizeof second);
+    zn_weights *w = must_open_bytes(&b);
+    zn_weight plain;
+    float *copy;
+    assert_int_not_equal(zn_scaled_unpack(w, zn_weights_find(w, "l.weight"), &plain, &copy), ZN_OK);
+    assert_null(copy);
+    if (!strstr(zn_error_text(), word))
+        fail_msg("%s", zn_error_text());
+    zn_weights_close(w);
+    bytes_free(&b);
+}
+
+static void refused_convolutions(void **state)
+{
+    (void)state;
+    refuse_convolution(CONVOLUTION("[2]", "other", 520), 1, "'l.weight_scale' is missing");
+    refuse_convolution(CONVOLUTION("[1,2]", "weight_scale", 520), 1, "2 scales for 2 rows");
+    refuse_convolution(CONVOLUTION("[2]", "weight_scale", 520), NAN, "the scale of row 1 is not finite");
+    refuse_convolution(CONVOLUTION("[2]", "weight_scale", 520), INFINITY, "the scale of row 1 is not finite");
+}
+
 static void refused(void **state)
 {
     (void)state;
@@ -137,7 +188,11 @@ static void refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(one_scale), cmocka_unit_test(rotated),
-                                        cmocka_unit_test(rotating_twice_changes_nothing), cmocka_unit_test(refused) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(one_scale),
+                                        cmocka_unit_test(rotated),
+                                        cmocka_unit_test(rotating_twice_changes_nothing),
+                                        cmocka_unit_test(convolutions),
+                                        cmocka_unit_test(refused_convolutions),
+                                        cmocka_unit_test(refused) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -334,6 +334,34 @@ static void scales_of_8_bits_are_applied(void **state)
     }
 }
 
+/* What zn_weights_save writes in 8 bits is read as it is written in 32 bits again. */
+static void files_of_8_bits(void **state)
+{
+    (void)state;
+    zn_model *made = wider_wan(1, 32), *narrow, *wide;
+    zn_weights *w;
+    write_file(path, made, &(way){ .naming = { .diffusers = true, .prefix = "" } });
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(zn_weights_open(path, &w), ZN_OK);
+        assert_int_equal(zn_weights_save(w, path, 1, i ? ZN_F32 : ZN_I8), ZN_OK);
+        zn_weights_close(w);
+        if (zn_model_open(path, i ? &wide : &narrow) != ZN_OK)
+            fail_msg("%s", zn_error_text());
+    }
+    check_same(narrow, wide);
+    double error = 0, sum = 0;
+    for (int i = 0; i < made->count; i++)
+        for (int64_t n = 0; n < zn_shape_count(made->parameters[i].shape); n++) {
+            const double x = made->parameters[i].data[n], d = (double)narrow->parameters[i].data[n] - x;
+            error += d * d;
+            sum += x * x;
+        }
+    assert_true(error > 0 && error < 1e-4 * sum);
+    zn_model_free(made);
+    zn_model_free(narrow);
+    zn_model_free(wide);
+}
+
 static void encode_clip(const zn_model *m, zn_latent **z)
 {
     zn_video *v;
@@ -410,6 +438,7 @@ int main(void)
         cmocka_unit_test(failing_memory_is_an_error),
         cmocka_unit_test(pruned_networks_are_known_by_their_widths),
         cmocka_unit_test(scales_of_8_bits_are_applied),
+        cmocka_unit_test(files_of_8_bits),
         cmocka_unit_test(released_weights_are_read_again),
     };
     if (!mkdtemp(folder))

@@ -51,6 +51,9 @@ extern const zn_weights_reader zn_gguf_reader, zn_safetensors_reader, zn_pytorch
 /* Appends a copy of the record; name and data must live as long as the file is open. */
 ZN_MUST_USE zn_status zn_weights_add(zn_weights *w, const zn_weight *item);
 
+/* Makes `sorted`, once all tensors are added; refuses names that occur twice. */
+ZN_MUST_USE zn_status zn_weights_index(zn_weights *w);
+
 /* The value of a key, or NULL: always NULL for files that are not GGUF. */
 const zn_gguf_value *zn_gguf_find(const zn_weights *w, const char *key);
 /* The elements of an array: their number, or 0 if there is no array of this element type. Strings are u64 length and

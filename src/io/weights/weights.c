@@ -22,7 +22,7 @@ static int by_name(const void *a, const void *b)
 }
 
 /* Sorting also finds names that occur twice, in time that no choice of names can make quadratic. */
-static zn_status index_names(zn_weights *w)
+zn_status zn_weights_index(zn_weights *w)
 {
     w->sorted = zn_alloc((size_t)w->count * sizeof *w->sorted);
     if (!w->sorted)
@@ -95,7 +95,7 @@ static zn_status read_any(zn_weights *w)
         if (readers[i]->probe(w->bytes, w->size)) {
             w->format = readers[i]->format;
             ZN_TRY(readers[i]->read(w));
-            return index_names(w);
+            return zn_weights_index(w);
         }
     return refuse(w);
 }

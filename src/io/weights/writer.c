@@ -1,4 +1,4 @@
-/* The .safetensors writer and zn_weights_save on top of it. The header is padded with spaces to a multiple of 8, so
+/* The .safetensors writer. The header is padded with spaces to a multiple of 8, so
  * that the data starts aligned as other readers expect. */
 #include "io/weights/writer.h"
 
@@ -11,8 +11,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { CHUNK = 1 << 14 }; /* elements converted at a time: whole blocks of every dtype */
 
 static zn_status tensor_bytes(const char *path, const zn_weight *t, size_t *bytes)
 {
@@ -117,55 +115,4 @@ zn_status zn_safetensors_write(const char *path, const zn_weight *tensors, int64
         if (tensor_bytes(path, &tensors[i], &bytes) == ZN_OK)
             zn_outfile_write(&out, tensors[i].data, bytes);
     return zn_outfile_commit(&out);
-}
-
-typedef struct buffers {
-    float floats[CHUNK];
-    char narrow[8 * CHUNK];
-} buffers;
-
-static void write_converted(zn_outfile *out, const zn_weight *t, zn_dtype dtype, buffers *b)
-{
-    const size_t size = zn_dtype_size(t->dtype), block = zn_dtype_block(t->dtype), count = t->bytes / size * block;
-    for (size_t i = 0; i < count; i += CHUNK) {
-        const size_t n = count - i < CHUNK ? count - i : CHUNK;
-        zn_to_f32(b->floats, (const char *)t->data + i / block * size, t->dtype, n);
-        zn_from_f32(b->narrow, dtype, b->floats, n);
-        zn_outfile_write(out, b->narrow, n * zn_dtype_size(dtype));
-    }
-}
-
-static zn_status save(const zn_weights *w, const char *path, const zn_weight *plan, buffers *b)
-{
-    zn_outfile out;
-    ZN_TRY(zn_safetensors_begin(&out, path, plan, w->count, w->metadata, w->metadata_count));
-    for (int64_t i = 0; i < w->count; i++)
-        if (plan[i].dtype == w->items[i].dtype)
-            zn_outfile_write(&out, w->items[i].data, w->items[i].bytes);
-        else
-            write_converted(&out, &w->items[i], plan[i].dtype, b);
-    return zn_outfile_commit(&out);
-}
-
-zn_status zn_weights_save(const zn_weights *w, const char *path, int convert, zn_dtype dtype)
-{
-    if (!w || !path)
-        return ZN_FAIL(ZN_EINVALID, "zn_weights_save: weights and path must not be NULL");
-    if (convert && !zn_dtype_is_float(dtype))
-        return ZN_FAIL(ZN_EINVALID, "cannot convert weights to %s: not a floating dtype", zn_dtype_name(dtype));
-    void *plan = NULL, *b = NULL;
-    zn_status status;
-    ZN_TRY_DONE(zn_alloc_for("the list of tensors", (size_t)w->count * sizeof(zn_weight), &plan));
-    ZN_TRY_DONE(zn_alloc_for("conversion", sizeof(buffers), &b));
-    for (int64_t i = 0; i < w->count; i++) {
-        zn_weight *t = (zn_weight *)plan + i;
-        *t = w->items[i];
-        if (convert && (zn_dtype_is_float(t->dtype) || zn_dtype_block(t->dtype) > 1))
-            t->dtype = dtype;
-    }
-    status = save(w, path, plan, b);
-done:
-    zn_free(plan);
-    zn_free(b);
-    return status;
 }

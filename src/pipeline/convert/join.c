@@ -18,10 +18,15 @@ static zn_status save(const zn_part_files *p, const char *out, int convert, zn_d
     for (int f = 0; f < p->count; f++)
         for (int64_t i = 0; i < zn_weights_count(p->files[f]); i++)
             items[count++] = *zn_weights_at(p->files[f], i);
-    const zn_weights all = {
-        .items = items, .count = count, .metadata = p->files[0]->metadata, .metadata_count = p->files[0]->metadata_count
-    };
-    const zn_status status = zn_weights_save(&all, out, convert, dtype);
+    zn_weights all = { .name = p->files[0]->name,
+                       .items = items,
+                       .count = count,
+                       .metadata = p->files[0]->metadata,
+                       .metadata_count = p->files[0]->metadata_count };
+    zn_status status = zn_weights_index(&all);
+    if (status == ZN_OK)
+        status = zn_weights_save(&all, out, convert, dtype);
+    zn_free(all.sorted);
     zn_free(items);
     return status;
 }

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "io/weights/mlx.h"
+#include "io/weights/scaled.h"
 #include "models/model.h"
 #include "models/zimage/zimage.h"
 #include "pipeline/convert/pack.h"
@@ -139,18 +140,24 @@ static zn_status add_qwen3(zn_pack_plan *p, const zn_qwen3_naming *from, const z
 
 /* ---- any other network: tensor by tensor ---- */
 
-static zn_status add_tensor(zn_pack_plan *p, const zn_weight *w, const zn_quantisation *how)
+/* Scales are applied to what they belong to. */
+static zn_status add_tensor(zn_pack_plan *p, const zn_weights *file, const zn_weight *w, const zn_quantisation *how)
 {
-    zn_pack_item t = { .rank = w->rank, .parts = 1, .rows = 1, .columns = w->rank ? w->shape[w->rank - 1] : 1 };
+    zn_pack_item t = { .rank = w->rank, .parts = 1, .rows = w->rank > 1 ? w->shape[0] : 1, .columns = 1 };
+    if (zn_scaled_owner(file, w))
+        return ZN_OK;
     if (zn_ending(w->name, ".scales") || zn_ending(w->name, ".weight_scale") || zn_ending(w->name, ".scale_weight"))
         return ZN_FAIL(ZN_EUNSUPPORTED, "tensor '%s': packed layers of a network that is not known", w->name);
-    for (int i = 0; i + 1 < w->rank; i++)
-        t.rows *= w->shape[i];
+    for (int i = w->rank > 1; i < w->rank; i++)
+        t.columns *= w->shape[i];
     snprintf(t.name, sizeof t.name, "%s", w->name);
     memcpy(t.shape, w->shape, sizeof t.shape);
     if (t.rows < 1 || t.columns < 1)
         return ZN_FAIL(ZN_EUNSUPPORTED, "tensor '%s' is empty", w->name);
-    t.part[0] = (zn_packed){ .data = w->data, .row_bytes = w->bytes / (size_t)t.rows, .dtype = w->dtype };
+    if (zn_scaled_has(file, w))
+        ZN_TRY(zn_scaled_rows(file, w, &t.part[0]));
+    else
+        t.part[0] = (zn_packed){ .data = w->data, .row_bytes = w->bytes / (size_t)t.rows, .dtype = w->dtype };
     choose_type(&t, how);
     return add(p, &t);
 }
@@ -160,7 +167,7 @@ static zn_status add_tensors(zn_pack_plan *p, const zn_quantisation *how)
     p->architecture = "unknown";
     for (int f = 0; f < p->files.count; f++)
         for (int64_t i = 0; i < zn_weights_count(p->files.files[f]); i++)
-            ZN_TRY(add_tensor(p, zn_weights_at(p->files.files[f], i), how));
+            ZN_TRY(add_tensor(p, p->files.files[f], zn_weights_at(p->files.files[f], i), how));
     return ZN_OK;
 }
 

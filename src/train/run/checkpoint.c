@@ -282,7 +282,7 @@ static zn_status read_part(const zn_weights *w, const part *p, bool *extreme)
         if (!tensor)
             return ZN_FAIL(ZN_ENOTFOUND, "tensor '%s' is missing", name);
         float *values = values_of(p, i, offset);
-        ZN_TRY(zn_weight_import(tensor, m->shape, m->layout, values));
+        ZN_TRY(zn_weight_read(w, tensor, m->shape, m->layout, values));
         *extreme |= zn_any_extreme(values, zn_shape_count(m->shape));
         offset += zn_shape_count(m->shape);
     }

@@ -32,6 +32,14 @@ zenith convert --json shards/text_encoder/model.safetensors.index.json text.safe
 zenith generate -q "a fox" -m shards --size 32 --steps 1 --seed 7 -o a1.png
 zenith generate -q "a fox" -m shards --transformer one.safetensors --size 32 --steps 1 --seed 7 -o a2.png
 zenith compare --json a1.png a2.png | jsoncheck -p identical
+zenith convert --json shards/transformer one8.safetensors --dtype int8 | jsoncheck -p dtype
+grep -ao '"dtype" *: *"I8"' one8.safetensors | sort -u
+zenith convert -q one8.safetensors one32.safetensors --dtype f32
+zenith generate -q "a fox" -m shards --transformer one8.safetensors -p f32 --size 32 --steps 1 --seed 7 -o a3.png
+zenith generate -q "a fox" -m shards --transformer one32.safetensors -p f32 --size 32 --steps 1 --seed 7 -o a4.png
+zenith compare --json a3.png a4.png | jsoncheck -p identical
+zenith convert one.safetensors x.gguf --dtype int8
+echo "rows $?"
 zenith convert shards x.safetensors
 echo "several $?"
 zenith convert shards/transformer shards/transformer/diffusion_pytorch_model-00001-of-00003.safetensors

@@ -1,0 +1,207 @@
+/* zn_weights_save: a copy of a weight file as .safetensors, with other dtypes if asked for. Scaled 8-bit layers become
+ * floats (scaled.h), and for ZN_I8 large weights become such layers. */
+#include "base/alloc.h"
+#include "base/convert.h"
+#include "base/fail.h"
+#include "base/span.h"
+#include "base/text.h"
+#include "io/weights/scaled.h"
+#include "io/weights/writer.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+enum {
+    CHUNK = 1 << 14,   /* elements converted at a time: whole blocks of every dtype */
+    LEAST_I8 = 1 << 12 /* elements of a weight in 8 bits: less saves nothing, and the ends of networks are small */
+};
+
+typedef enum way { KEEP, CONVERT, UNPACK, QUANTISE, SCALES } way;
+
+typedef struct item {
+    way way;
+    const zn_weight *from; /* SCALES: of the item before */
+} item;
+
+typedef struct work {
+    const zn_weights *w;
+    zn_weight *as; /* what is written */
+    item *items;
+    int64_t count;
+    zn_arena names;
+    zn_metadata *metadata;
+    int64_t metadata_count;
+    float *floats, *scales; /* a row or a chunk; of a weight */
+    void *narrow;           /* the same as floats in another dtype */
+} work;
+
+static bool is_number(zn_dtype dtype) { return zn_dtype_is_float(dtype) || zn_dtype_block(dtype) > 1; }
+
+static size_t elements(const zn_weight *t) { return t->bytes / zn_dtype_size(t->dtype) * zn_dtype_block(t->dtype); }
+
+static way way_of(const zn_weights *w, const zn_weight *t, int convert, zn_dtype dtype)
+{
+    const bool scaled = zn_scaled_has(w, t);
+    if (!convert || (!is_number(t->dtype) && !scaled))
+        return KEEP;
+    if (dtype != ZN_I8)
+        return scaled ? UNPACK : t->dtype == dtype ? KEEP : CONVERT;
+    return t->dtype != ZN_I8 && t->rank >= 2 && t->shape[0] > 1 && elements(t) >= LEAST_I8 &&
+                   zn_ending(t->name, ".weight")
+               ? QUANTISE
+               : KEEP;
+}
+
+/* Scales whose weight does without them in the copy. */
+static bool is_left_out(const zn_weights *w, const zn_weight *t, int convert, zn_dtype dtype)
+{
+    const zn_weight *owner = zn_scaled_owner(w, t);
+    return owner && way_of(w, owner, convert, dtype) != KEEP;
+}
+
+static void add(work *k, way how, const zn_weight *from, const zn_weight *as)
+{
+    k->items[k->count] = (item){ how, from };
+    k->as[k->count++] = *as;
+}
+
+static void plan(work *k, int convert, zn_dtype dtype)
+{
+    for (int64_t i = 0; i < k->w->count; i++) {
+        const zn_weight *t = &k->w->items[i];
+        const way how = way_of(k->w, t, convert, dtype);
+        zn_weight as = *t;
+        if (is_left_out(k->w, t, convert, dtype))
+            continue;
+        if (how != KEEP)
+            as.dtype = dtype;
+        add(k, how, t, &as);
+        if (how != QUANTISE)
+            continue;
+        const zn_weight scales = { .name = zn_arena_format(&k->names, "%s_scale", t->name),
+                                   .dtype = ZN_F32,
+                                   .rank = 1,
+                                   .shape = { t->shape[0] } };
+        add(k, SCALES, t, &scales);
+    }
+    for (int64_t i = 0; i < k->w->metadata_count; i++) /* of ComfyUI's layers, which a float file has no more */
+        if (!convert || dtype == ZN_I8 || strcmp(k->w->metadata[i].key, "_quantization_metadata") != 0)
+            k->metadata[k->metadata_count++] = k->w->metadata[i];
+}
+
+static void write_converted(zn_outfile *out, const zn_weight *t, zn_dtype dtype, const work *k)
+{
+    const size_t size = zn_dtype_size(t->dtype), block = zn_dtype_block(t->dtype), count = elements(t);
+    for (size_t i = 0; i < count; i += CHUNK) {
+        const size_t n = count - i < CHUNK ? count - i : CHUNK;
+        zn_to_f32(k->floats, (const char *)t->data + i / block * size, t->dtype, n);
+        zn_from_f32(k->narrow, dtype, k->floats, n);
+        zn_outfile_write(out, k->narrow, n * zn_dtype_size(dtype));
+    }
+}
+
+/* The nearest of 255 numbers; returns the scale, NaN if a number is not finite. */
+static float quantise_row(const float *x, size_t count, int8_t *codes)
+{
+    float most = 0, sum = 0;
+    for (size_t i = 0; i < count; i++) {
+        most = fmaxf(most, fabsf(x[i]));
+        sum += x[i] - x[i];
+    }
+    if (sum != 0 || isnan(sum))
+        return NAN;
+    const float scale = most / 127 >= FLT_MIN ? most / 127 : 0, inverse = scale > 0 ? 1 / scale : 0;
+    for (size_t i = 0; i < count; i++)
+        codes[i] = (int8_t)lrintf(fminf(fmaxf(x[i] * inverse, -127), 127));
+    return scale;
+}
+
+static zn_status write_rows(zn_outfile *out, const item *t, zn_dtype dtype, const work *k)
+{
+    const int64_t rows = t->from->shape[0];
+    const size_t columns = rows ? elements(t->from) / (size_t)rows : 0;
+    zn_packed packed;
+    ZN_TRY(zn_scaled_rows(k->w, t->from, &packed));
+    for (int64_t r = 0; r < rows; r++) {
+        zn_packed_row(&packed, r, 0, (int64_t)columns, k->floats);
+        if (t->way == QUANTISE)
+            k->scales[r] = quantise_row(k->floats, columns, k->narrow);
+        else
+            zn_from_f32(k->narrow, dtype, k->floats, columns);
+        if (t->way == QUANTISE && isnan(k->scales[r]))
+            return ZN_FAIL(ZN_ENUMERIC, "tensor '%s' has numbers that are not finite", t->from->name);
+        zn_outfile_write(out, k->narrow, columns * zn_dtype_size(dtype));
+    }
+    return ZN_OK;
+}
+
+static zn_status write_item(zn_outfile *out, const item *t, zn_dtype dtype, const work *k)
+{
+    if (t->way == KEEP)
+        zn_outfile_write(out, t->from->data, t->from->bytes);
+    else if (t->way == CONVERT)
+        write_converted(out, t->from, dtype, k);
+    else if (t->way == SCALES)
+        zn_outfile_write(out, k->scales, sizeof *k->scales * (size_t)t->from->shape[0]);
+    else
+        return write_rows(out, t, dtype, k);
+    return ZN_OK;
+}
+
+static zn_status make_buffers(work *k)
+{
+    size_t longest = CHUNK, rows = 1;
+    for (int64_t i = 0; i < k->count; i++) {
+        const item *t = &k->items[i];
+        if ((t->way != QUANTISE && t->way != UNPACK) || t->from->shape[0] < 1)
+            continue;
+        const size_t own = (size_t)t->from->shape[0], columns = elements(t->from) / own;
+        rows = own > rows ? own : rows;
+        longest = columns > longest ? columns : longest;
+    }
+    ZN_TRY(zn_alloc_for("conversion", sizeof *k->floats * longest, (void **)&k->floats));
+    ZN_TRY(zn_alloc_for("conversion", sizeof *k->scales * rows, (void **)&k->scales));
+    return zn_alloc_for("conversion", 8 * longest, &k->narrow);
+}
+
+static zn_status write_file(work *k, const char *path)
+{
+    zn_outfile out;
+    zn_status status = ZN_OK;
+    ZN_TRY(zn_safetensors_begin(&out, path, k->as, k->count, k->metadata, k->metadata_count));
+    for (int64_t i = 0; i < k->count && status == ZN_OK; i++)
+        status = write_item(&out, &k->items[i], k->as[i].dtype, k);
+    if (status == ZN_OK)
+        return zn_outfile_commit(&out);
+    zn_outfile_abandon(&out);
+    return status;
+}
+
+zn_status zn_weights_save(const zn_weights *w, const char *path, int convert, zn_dtype dtype)
+{
+    if (!w || !path)
+        return ZN_FAIL(ZN_EINVALID, "zn_weights_save: weights and path must not be NULL");
+    if (convert && !zn_dtype_is_float(dtype) && dtype != ZN_I8)
+        return ZN_FAIL(ZN_EINVALID, "cannot convert weights to %s: neither a floating dtype nor I8",
+                       zn_dtype_name(dtype));
+    work k = { .w = w };
+    const size_t most = 2 * (size_t)w->count;
+    zn_status status;
+    ZN_TRY_DONE(zn_alloc_for("the list of tensors", most * sizeof *k.as, (void **)&k.as));
+    ZN_TRY_DONE(zn_alloc_for("the list of tensors", most * sizeof *k.items, (void **)&k.items));
+    ZN_TRY_DONE(zn_alloc_for("metadata", (size_t)w->metadata_count * sizeof *k.metadata, (void **)&k.metadata));
+    plan(&k, convert, dtype);
+    ZN_TRY_DONE(k.names.failed ? ZN_FAIL(ZN_ENOMEM, "out of memory: names of tensors") : ZN_OK);
+    ZN_TRY_DONE(make_buffers(&k));
+    status = write_file(&k, path);
+done:
+    zn_free(k.as);
+    zn_free(k.items);
+    zn_free(k.metadata);
+    zn_free(k.floats);
+    zn_free(k.scales);
+    zn_free(k.narrow);
+    zn_arena_free(&k.names);
+    return status;
+}
