@@ -9,7 +9,7 @@ train classifier.yaml --from latent --labels labels.csv -o whole
 zenith edit --list
 echo "status $?"
 mkdir -p models/diffae-faces
-zenith convert -q whole/model.safetensors models/diffae-faces/model.safetensors --dtype f16 >/dev/null || exit 1
+zenith convert -q whole/model.safetensors models/diffae-faces/model.safetensors --dtype int8 >/dev/null || exit 1
 export ZENITH_MODELS=$PWD/models
 zenith models --json | grep -o '"diffae-faces"' | head -1
 zenith edit --list
@@ -18,11 +18,11 @@ zenith interpolate -q pictures/*.png --random-noise --frames 2 --steps 2 -o both
 zenith sample -q --steps 2 --latent-steps 2 -o new.png >/dev/null && echo "sampled"
 zenith reconstruct -q pictures/1.png -m diffae-faces --random-noise --steps 2 -o back.png >/dev/null && echo "reconstructed"
 
-# The bundled ones: at most 24 MB, with all parts, and attributes that the documents name.
+# The bundled ones: at most 13 MB, with all parts, and attributes that the documents name.
 for name in faces:Smile pets:Cat; do
     model=$SOURCE/weights/diffae-${name%:*}
     [[ -e $model/model.safetensors ]] || continue
-    [[ $(stat -c %s "$model/model.safetensors") -le 24000000 ]] || echo "$name is larger than 24 MB"
+    [[ $(stat -c %s "$model/model.safetensors") -le 13000000 ]] || echo "$name is larger than 13 MB"
     zenith edit --list -m "$model" | grep -qw "${name#*:}" || echo "$name has no such attribute"
     zenith sample -q -m "$model" --steps 2 --latent-steps 2 -o bundled.png >/dev/null || echo "$name draws nothing"
 done
