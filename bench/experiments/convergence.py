@@ -44,6 +44,8 @@ def at(curve, seconds):
 
 def cell(values):
     places = 3 if statistics.mean(values) >= 0.1 else 5
+    if len(values) == 1:
+        return f"{values[0]:.{places}f}"
     return f"{statistics.mean(values):.{places}f} ({min(values):.{places}f} to {max(values):.{places}f})"
 
 
@@ -52,8 +54,11 @@ def chart(results):
     for (kind, label), style in zip(KINDS, ("o-", "s-", "^-")):
         points = [p for result in results[kind] for p in result["curve"][1:] + [gap]]  # a line for each seed
         series[label] = ([p[1] for p in points], [p[2] for p in points], style)
+    if not plot.pyplot:
+        return ""
     plot.lines("convergence.png", "Wavelet images 128x128, 32 held out",
                "seconds of training", "mean square error", series, logx=True, logy=True)
+    return "![error against seconds](convergence.png)\n\n"
 
 
 def rows(a, results):
@@ -96,16 +101,13 @@ def main():
     for seed in range(1, a.seeds + 1):  # in turn, so that other load on the machine affects all alike
         for kind, _ in KINDS:
             results[kind].append(run(a, kind, seed))
-    chart(results)
     seed, conv, residual = (last(results, kind) for kind, _ in KINDS)
     text = f"""# Error against time
 
 Made by `bench/experiments/convergence`; {plot.machine(a.threads)}. Mean square error of 32 held-out images against seconds of
-training; mean (least to most) of {a.seeds} seeds, run in turn{" at real-time priority" if "chrt" in a.prefix else ""}.
+training; {f"mean (least to most) of {a.seeds} seeds" if a.seeds > 1 else "one seed"}, run in turn{" at real-time priority" if "chrt" in a.prefix else ""}.
 
-![error against seconds](convergence.png)
-
-{rows(a, results)}
+{chart(results)}{rows(a, results)}
 MFLOP: exact, forward, one image; a step: forward and backward of a batch, without the optimiser. MB: what the ops read and write. of
 roofline: the larger of operations at peak and bytes at full bandwidth, over the time of a step. Wavelet images 128x128, batches of 2, new ones in every step, Adam at {a.rate:g}; base 16; all
 gradients exact; convolutions tuned. Time is that of the training steps: drawing images and measuring are excluded.
@@ -113,7 +115,7 @@ Measured with soft gates without noise, dropout off.
 
 - **The original's "divergence" (a loss that rises from 3.24 to 4.13) is not there**: its figure added 1e-4 for every open gate, up to
   3.28 in all, with no gradient behind it. The error itself goes from {first(results, 'seed'):.3f} to {statistics.mean(seed):.3f} here.
-- **At equal time {verdict(seed, conv)}**: {cell(seed)} against {cell(conv)} in the end, when the
+- **At equal time {verdict(seed, conv)}**{" (one run each)" if a.seeds == 1 else ""}: {cell(seed)} against {cell(conv)} in the end, when the
   baseline has right gradients and a tuned convolution. Its step takes {step_ms(results, 'baseline') / step_ms(results, 'seed'):.0f} times as long. The variance within an image is about
   0.22: both are far from done.
 - The residual form of the same skeleton reaches {cell(residual)}, some {statistics.mean(seed) / statistics.mean(residual):.0f} times less. The "latent" of all three is larger than the

@@ -135,4 +135,4 @@ def cpu():
 
 def machine(threads):
     done = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
-    return f"{cpu()}, {len(os.sched_getaffinity(0))} CPUs, {threads} threads, commit {done.stdout.strip() or 'unknown'}"
+    return f"{cpu()}, {len(os.sched_getaffinity(0))} CPUs, {threads} thread{'s' if threads != 1 else ''}, commit {done.stdout.strip() or 'unknown'}"
