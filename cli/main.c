@@ -16,8 +16,9 @@ const command command_table[] = {
     { "encode", "IN... [-o OUT|DIR]", "encode images to latent files",
       "Encodes images (PNG, JPEG, WebP, HEIC, AVIF, TIFF, GIF, BMP) to latents. IN may be a folder: all its images, sorted "
       "by name. A result is a .safetensors, .npy or .latent (ComfyUI) file, or a .png for models with four latent "
-      "channels. With --clip the images are the frames of one video, for a video autoencoder, and the result is one "
-      "latent; video files (.mp4, with FFmpeg) are accepted as well.",
+      "channels. With --clip the images are the frames of one video, and the result is one latent; video files (.mp4, "
+      "with FFmpeg) are accepted as well. A video autoencoder makes one latent frame of several images; an image "
+      "autoencoder codes each by itself.",
       CMD_ENCODE, 1, -1, encode_run },
     { "decode", "IN... [-o OUT|DIR]", "decode latent files to images",
       "Decodes latents (.safetensors, .npy, .latent, or RGBA .png) to PNG, JPEG or WebP. IN may be a folder: all its "

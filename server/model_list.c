@@ -47,7 +47,7 @@ static void tasks_json(json *j, const zn_model_info *m)
             json_text(j, NULL, "decode");
         if (codec && !m->clip_frames)
             json_text(j, NULL, "reconstruct");
-        if (m->clip_frames)
+        if (codec || m->clip_frames)
             json_text(j, NULL, "clip");
     }
     json_close(j, ']');

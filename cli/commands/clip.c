@@ -5,6 +5,7 @@
 #include "commands.h"
 #include "commands/latents.h"
 #include "files/encoded.h"
+#include "files/film_pipe.h"
 #include "files/standard.h"
 #include "options/compute.h"
 #include "ui/report.h"
@@ -120,7 +121,7 @@ static void encode_facts(const zn_latent *clip, int pictures, double ms, json *j
 /* A decoder of TAEHV makes one image of the first latent frame, whose encoder takes several. */
 static void warn_of_lost_images(const session *s, const job *item, const zn_latent *clip, int pictures)
 {
-    const int each = s->info->clip_frames, kept = 1 + (clip->frames - 1) * each;
+    const int each = clip_step(s->info), kept = 1 + (clip->frames - 1) * each;
     if (kept < pictures)
         note(s->o, "%s: %s will decode only %d of these %d images; encode %d or %d to get all of them", item->input,
              s->info->architecture, kept, pictures, kept, kept + each);
@@ -260,7 +261,7 @@ zn_status decode_clip(session *s, const job *item, const zn_latent *latent, json
     album a = { .s = s,
                 .item = item,
                 .writing = { .quality = o->quality, .lossless = o->lossless },
-                .expected = 1 + (latent->frames - 1) * (s->info->clip_frames ? s->info->clip_frames : 1),
+                .expected = 1 + (latent->frames - 1) * clip_step(s->info),
                 .base = s->bar.base,
                 .scale = s->bar.scale };
     if (!strcmp(item->output, STANDARD_OUTPUT)) {

@@ -1,5 +1,6 @@
-/* Video to latents and back, a few images at a time, by models that support video (zn_model_info.clip_frames is not
- * 0).
+/* Video to latents and back, a few images at a time. A video autoencoder (zn_model_info.clip_frames is not 0) makes one
+ * latent frame of several images. An image autoencoder codes them one by one: as many latent frames as images, without
+ * compression in time.
  *
  *     zn_video *v; zn_latent *clip = NULL;
  *     zn_video_new(model, NULL, &v);
@@ -23,8 +24,9 @@ extern "C" {
 
 typedef struct zn_video zn_video;
 
-/* Of the options context, threads, precision, progress (within a piece: clip_frames pictures) and memory count: a size
- * whose pieces take more memory is refused (ZN_ELIMIT). A model that knows no clips is ZN_EUNSUPPORTED. */
+/* With a video autoencoder, of the options context, threads, precision, progress (within a piece: clip_frames pictures)
+ * and memory count: a size whose pieces take more memory is refused (ZN_ELIMIT). With an image autoencoder, all options
+ * of a codec count, and progress is that of one image. Other models are ZN_EUNSUPPORTED. */
 ZN_API ZN_MUST_USE zn_status zn_video_new(const zn_model *model, const zn_options *options, zn_video **out);
 ZN_API void zn_video_free(zn_video *video);
 
@@ -40,7 +42,8 @@ ZN_API ZN_MUST_USE zn_status zn_video_encode_end(zn_video *video, zn_latent **cl
 /* Receives an image, which the library owns. Any result but ZN_OK stops the decoding, which then returns it. */
 typedef zn_status (*zn_video_picture_fn)(void *user, const zn_image *picture);
 /* Decodes the next latent frames of a video, all that `latent` has. Images of `bits` (8 or 16) are delivered as they
- * are made: one for the first latent frame, clip_frames for each other, and no more in all than the latent records. */
+ * are made: one for the first latent frame, clip_frames (image autoencoders: one) for each other, and no more in all
+ * than the latent records. */
 ZN_API ZN_MUST_USE zn_status zn_video_decode(zn_video *video, const zn_latent *latent, int bits,
                                              zn_video_picture_fn take, void *user);
 /* The next latent starts another video. */

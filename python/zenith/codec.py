@@ -81,7 +81,7 @@ class Upscaler(_ImageCodec):
 
 
 class Video(Computing):
-    """Encodes and decodes video, a few images at a time, with a model that supports it."""
+    """Encodes and decodes video, a few images at a time. An image autoencoder codes them one by one."""
 
     def __init__(self, model: ModelLike, **compute: Any) -> None:
         opened, how = model_of(model), Compute(**compute)
@@ -105,10 +105,16 @@ class Video(Computing):
         """The images of a video, as they are made. Take them all before the next call."""
         z = Latent.of(latent)
         size = int(z._pointer.contents.width) * z._pointer.contents.height * z._pointer.contents.channels
+        step, left = max(self.model.info.clip_frames, 1), int(z._pointer.contents.image_frames)
+        counted = left > 0
         try:
             for frame in range(z.frames):
+                if counted and not left:
+                    break
                 one = _c.zn_latent.from_buffer_copy(z._pointer.contents)
                 one.frames = 1
+                one.image_frames = min(left, step if frame else 1)  # the last frame may stand for fewer images
+                left -= one.image_frames
                 address = ctypes.cast(z._pointer.contents.data, ctypes.c_void_p).value or 0
                 one.data = ctypes.cast(address + 4 * size * frame, ctypes.POINTER(ctypes.c_float))
                 yield from self._decode_piece(one, bits)

@@ -1,4 +1,5 @@
-/* Videos: frames or a video file to a latent, and a latent of several frames to a video file or images. */
+/* Videos: frames or a video file to a latent, a latent of several frames to a video file or images, and a video file to
+ * latents and back. */
 #include "base/fail.h"
 #include "files/encoded.h"
 #include "files/extensions.h"
@@ -30,12 +31,14 @@ static zn_status open_video(sv_job *job, const sv_engine *e, zn_video **out)
 
 /* ---- to a latent ---- */
 
-static zn_status encode_file(sv_job *job, zn_video *v, const char *path, zn_latent **clip, int *count)
+static zn_status encode_file(sv_job *job, zn_video *v, const sv_file *file, zn_latent **clip, int *count)
 {
     const uint8_t *b = job->o.background;
     const zn_image_read_options reading = { .background = { b[0], b[1], b[2] },
                                             .max_pixels = job->server->settings->most_pixels };
-    return encode_frames(v, path, &reading, clip, count, NULL, NULL);
+    if (is_video_file(file->name))
+        ZN_TRY(sv_film_limit(job, file));
+    return encode_frames(v, file->path, &reading, clip, count, NULL, NULL);
 }
 
 static void encode_facts(json *j, const zn_latent *clip, int count, double ms)
@@ -53,7 +56,7 @@ static zn_status encode(sv_job *job, sv_engine *e, zn_latent **clip)
     zn_status status = open_video(job, e, &v);
     for (int i = 0; i < job->file_count && status == ZN_OK; i++) {
         sv_job_stage(job, "encode", (double)i / job->file_count, 1.0 / job->file_count);
-        status = encode_file(job, v, job->files[i].path, clip, &count);
+        status = encode_file(job, v, &job->files[i], clip, &count);
     }
     if (status == ZN_OK)
         status = zn_video_encode_end(v, clip);
@@ -96,8 +99,8 @@ static zn_status write_one(void *user, const zn_image *image)
 
 static zn_status decode(sv_job *job, sv_engine *e, const zn_latent *latent)
 {
-    const int each = e->info->clip_frames, film = !strcmp(job->form, "video");
-    album a = { .job = job, .expected = 1 + (latent->frames - 1) * (each ? each : 1), .stem = sv_job_stem(job, 0) };
+    const int film = !strcmp(job->form, "video");
+    album a = { .job = job, .expected = 1 + (latent->frames - 1) * clip_step(e->info), .stem = sv_job_stem(job, 0) };
     zn_video *v = NULL;
     zn_status status = film ? zn_film_check("video.mp4") : ZN_OK;
     if (film && status == ZN_OK)
@@ -122,14 +125,23 @@ static zn_status decode(sv_job *job, sv_engine *e, const zn_latent *latent)
 
 /* ---- both ---- */
 
+static zn_status code(sv_job *job, sv_engine *e, film_pipe *p)
+{
+    zn_video *v;
+    ZN_TRY(open_video(job, e, &v));
+    const zn_status status = film_code(p, v, clip_step(e->info));
+    zn_video_free(v);
+    return status;
+}
+
 static zn_status clip(sv_job *job, sv_engine *e)
 {
     zn_latent *latent = NULL;
     zn_status status = ZN_OK;
+    if (!strcmp(job->form, "video") && job->file_count == 1 && is_video_file(job->files[0].name))
+        return sv_film(job, e, 0, 1, code);
     char *stem = sv_job_stem(job, 0);
-    if (!e->info->clip_frames)
-        status = ZN_FAIL(ZN_EUNSUPPORTED, "the model %s does not support video", e->info->architecture);
-    else if (is_latent(job->files[0].name))
+    if (is_latent(job->files[0].name))
         status = zn_latent_read(job->files[0].path, &latent);
     else
         status = encode(job, e, &latent);

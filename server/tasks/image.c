@@ -4,6 +4,7 @@
 
 #include "base/fail.h"
 #include "files/encoded.h"
+#include "files/extensions.h"
 #include "ui/report.h"
 #include "ui/scores.h"
 
@@ -362,19 +363,23 @@ static zn_status check_size(const sv_job *job, const zn_image *image)
                    (long long)scale * image->width, (long long)scale * image->height, (long long)most);
 }
 
-/* Restores, at the strength asked for, or with a scale enlarges. */
-static zn_status restore_to(sv_job *job, sv_engine *e, int i, restoring *r)
+/* At the strength asked for; with a scale, enlarged. */
+static zn_status restore_image(const sv_job *job, sv_engine *e, const zn_image *damaged, zn_image **out)
 {
     const int scale = job->o.scale;
+    ZN_TRY(scale ? zn_upscale(e->codec, damaged, scale, out)
+                 : zn_restore(e->codec, damaged, (zn_task)job->o.task, out));
+    return job->o.strength ? zn_image_blend(*out, damaged, 1 - strtod(job->o.strength, NULL)) : ZN_OK;
+}
+
+static zn_status restore_to(sv_job *job, sv_engine *e, int i, restoring *r)
+{
     ZN_TRY(read_damaged(job, &job->files[i], r));
     ZN_TRY(check_size(job, r->damaged));
     const double start = now_ms();
-    ZN_TRY(scale ? zn_upscale(e->codec, r->damaged, scale, &r->restored)
-                 : zn_restore(e->codec, r->damaged, (zn_task)job->o.task, &r->restored));
+    ZN_TRY(restore_image(job, e, r->damaged, &r->restored));
     const double ms = now_ms() - start;
-    if (job->o.strength)
-        ZN_TRY(zn_image_blend(r->restored, r->damaged, 1 - strtod(job->o.strength, NULL)));
-    ZN_TRY(enlarge_alpha(scale, r));
+    ZN_TRY(enlarge_alpha(job->o.scale, r));
     if (i == 0) {
         restore_facts(job, r->restored, ms);
         ZN_TRY(judge(job, r));
@@ -398,14 +403,31 @@ static zn_status needs_restorer(const sv_engine *e)
                                        e->info->architecture);
 }
 
+static zn_status restore_film(sv_job *job, sv_engine *e, film_pipe *p)
+{
+    const zn_image *image;
+    zn_status status;
+    while ((status = film_next(p, &image)) == ZN_OK && image) {
+        zn_image *result = NULL;
+        status = restore_image(job, e, image, &result);
+        if (status == ZN_OK)
+            status = film_put(p, result);
+        zn_image_free(result);
+        ZN_TRY(status);
+    }
+    return status;
+}
+
 static zn_status restore_one(sv_job *job, sv_engine *e, int i)
 {
     restoring r = { 0 };
+    ZN_TRY(needs_restorer(e));
+    if (is_video_file(job->files[i].name))
+        return job->reference.path ? ZN_FAIL(ZN_EINVALID, "a reference is for images, not for a video")
+                                   : sv_film(job, e, i, 0, restore_film);
     char *stem = sv_job_stem(job, i);
     stage_of(job, job->task->name, i);
-    zn_status status = needs_restorer(e);
-    if (status == ZN_OK)
-        status = restore_to(job, e, i, &r);
+    zn_status status = restore_to(job, e, i, &r);
     if (status == ZN_OK)
         status = sv_write_image(job, stem, r.side ? r.side : r.restored, r.alpha, &r.metadata);
     restoring_free(&r);

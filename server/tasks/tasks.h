@@ -2,6 +2,7 @@
 #ifndef ZN_SERVER_TASKS_H
 #define ZN_SERVER_TASKS_H
 
+#include "files/film_pipe.h"
 #include "server/models.h"
 
 extern const sv_task sv_task_generate, sv_task_encode, sv_task_decode, sv_task_reconstruct, sv_task_restore,
@@ -21,5 +22,13 @@ void sv_difference_facts(json *j, const zn_image_difference *d);
 /* Part of reconstruct for diffusion autoencoders. */
 ZN_MUST_USE zn_status sv_reconstruct_by_diffusion(sv_job *job, sv_engine *e, zn_image **original, zn_image **result,
                                                   double ms[2]);
+
+/* Processes all images of a video: film_next, then film_put for each. */
+typedef zn_status (*sv_film_fn)(sv_job *job, sv_engine *e, film_pipe *p);
+/* Takes input i, a video, through `process`; the result is an MP4 with the audio of the original. measure: compare the
+ * results with their originals. */
+ZN_MUST_USE zn_status sv_film(sv_job *job, sv_engine *e, int i, int measure, sv_film_fn process);
+/* Refuses a video whose images, or results, have more pixels than the server allows. */
+ZN_MUST_USE zn_status sv_film_limit(const sv_job *job, const sv_file *file);
 
 #endif

@@ -80,6 +80,26 @@ export async function exampleImage(noise = false) {
   return new Promise((resolve) => canvas.toBlob((bytes) => resolve(new File([bytes], "noisy-lighthouse.jpg", { type: "image/jpeg" })), "image/jpeg", 0.85));
 }
 
+/** A second of video that moves over the image that comes with the program. The browser records it in real time. */
+export async function exampleClip() {
+  const [width, height, lasts] = [320, 240, 1000], image = await createImageBitmap(await (await fetch("demo.png")).blob());
+  const canvas = el("canvas", { width, height }), context = canvas.getContext("2d"), parts = [];
+  const draw = (part) => context.drawImage(image, part * (image.width - width), part * (image.height - height), width, height, 0, 0, width, height);
+  draw(0);
+  const recorder = new MediaRecorder(canvas.captureStream(24), { videoBitsPerSecond: 4e6 });
+  recorder.ondataavailable = ({ data }) => parts.push(data);
+  const ended = new Promise((resolve) => { recorder.onstop = resolve; });
+  const began = performance.now();
+  recorder.start();
+  const timer = setInterval(() => {
+    const part = Math.min(1, (performance.now() - began) / lasts);
+    draw(part);
+    if (part === 1) { clearInterval(timer); recorder.stop(); }
+  }, 40);
+  await ended;
+  return new File(parts, "lighthouse.webm", { type: "video/webm" });
+}
+
 /** Saves a blob or an address under a name. */
 export function download(source, name) {
   const url = typeof source === "string" ? source : URL.createObjectURL(source);

@@ -86,9 +86,23 @@ if make_film -f lavfi -i testsrc=size=63x47:rate=10:duration=0.5 -c:v libvpx-vp9
     [[ $(property odd.mkv v width)x$(property odd.mkv v height) == 64x48 ]] || fail "odd: $(property odd.mkv v width)"
 fi
 
+# As browsers record: VP8, whose range and matrix only the container states.
+if make_film -f lavfi -i color=c=0xe0d8c0:size=64x48:rate=10:duration=0.5 -vf scale=out_range=pc:out_color_matrix=bt709 -c:v libvpx -b:v 1M \
+    -color_range pc -colorspace bt709 recorded.webm 2>/dev/null && [[ $(property recorded.webm v color_range) == pc ]]; then
+    run -q --compare recorded.webm -o recorded.mkv
+    read -r r g b < <(ffmpeg -v error -i recorded.mkv -frames:v 1 -vf crop=32:24:8:8,scale=1:1 -f rawvideo -pix_fmt rgb24 - </dev/null | od -An -tu1)
+    awk -v r="$r" -v g="$g" -v b="$b" 'BEGIN { exit !((r - 224)^2 < 17 && (g - 216)^2 < 17 && (b - 192)^2 < 17) }' || fail "recorded: $r $g $b, not 224 216 192"
+fi
+
 # An image model takes the frames one by one; without -o only figures are printed.
 "$zenith" reconstruct -q --json -m random:taesd plain.mp4 >facts.json || fail "an image model"
 grep -q '"frames": *10' facts.json && grep -q '"psnr"' facts.json || fail "facts: $(cat facts.json)"
+mine=$source/weights/zenith-r.safetensors
+"$zenith" reconstruct -q -m "$mine" plain.mp4 -o still.mp4 || fail "zenith-r"
+[[ $(times still.mp4) == "$(times plain.mp4)" && $(audio_of still.mp4) == "$(audio_of plain.mp4)" ]] || fail "zenith-r: times or audio differ"
+"$zenith" encode -q -m "$mine" --clip plain.mp4 -o still.safetensors || fail "zenith-r: encode --clip"
+"$zenith" decode -q -m "$mine" still.safetensors --rate 25 -o back.mp4 || fail "zenith-r: decode"
+[[ $(times back.mp4 | wc -l) == 10 ]] || fail "zenith-r: $(times back.mp4 | wc -l) frames"
 
 # Stopped in the middle: nothing is left.
 make_film -f lavfi -i testsrc2=size=320x240:rate=25:duration=60 -c:v libx264 -preset ultrafast long.mp4

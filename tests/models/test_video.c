@@ -189,7 +189,7 @@ static void misfits_are_refused(void **state)
 static void too_little_memory_is_said(void **state)
 {
     (void)state;
-    zn_model *m = small_taehv(1), *pictures;
+    zn_model *m = small_taehv(1);
     zn_video *v;
     zn_latent *clip = NULL;
     zn_image *im = small_picture(64, 64, 0);
@@ -197,10 +197,70 @@ static void too_little_memory_is_said(void **state)
     expect(zn_video_encode(v, im, &clip), ZN_ELIMIT, "64x64");
     assert_null(clip);
     zn_video_free(v);
-    assert_int_equal(zn_model_random("taesd", 0, &pictures), ZN_OK);
-    expect(zn_video_new(pictures, NULL, &v), ZN_EUNSUPPORTED, "is for single images");
     zn_image_free(im);
-    zn_model_free(pictures);
+    zn_model_free(m);
+}
+
+/* ---- image autoencoders ---- */
+
+static void images_are_coded_one_by_one(void **state)
+{
+    (void)state;
+    zn_model *m;
+    assert_int_equal(zn_model_random("taesd", 1, &m), ZN_OK);
+    zn_video *v = video_of(m, 2);
+    zn_codec *c;
+    zn_latent *clip = NULL, *z;
+    zn_image *back, *large = small_picture(48, 48, 0);
+    album a = { .count = 0 };
+    assert_int_equal(zn_codec_new(m, &(zn_options){ .threads = 1 }, &c), ZN_OK);
+    assert_int_equal(round_trip(v, 3, true, &clip, &a), ZN_OK);
+    zn_latent_free(clip);
+    clip = NULL;
+    album_free(&a);
+    assert_int_equal(round_trip(v, 3, false, &clip, &a), ZN_OK);
+    assert_int_equal(clip->frames, 3);
+    assert_int_equal(clip->image_frames, 3);
+    assert_int_equal(a.count, 3);
+    assert_non_null(strstr(zn_video_plan(v, ZN_ENCODER), "MiB"));
+    for (int i = 0; i < 3; i++) {
+        zn_image *im = small_picture(30, 15, i);
+        assert_int_equal(zn_encode(c, im, &z), ZN_OK);
+        const size_t count = (size_t)(z->width * z->height * z->channels);
+        assert_memory_equal(z->data, clip->data + (size_t)i * count, sizeof(float) * count);
+        assert_int_equal(zn_decode(c, z, &back), ZN_OK);
+        assert_memory_equal(back->pixels, a.pictures[i]->pixels, 3 * 30 * 15);
+        zn_image_free(im);
+        zn_image_free(back);
+        zn_latent_free(z);
+    }
+    expect(zn_video_encode(v, large, &clip), ZN_ESHAPE, "do not belong to a clip");
+    a.stop = 5; /* of the second image */
+    assert_int_equal(zn_video_decode(v, clip, 8, take, &a), ZN_ECANCELLED);
+    assert_int_equal(a.count, 4);
+    clip->image_frames = 9;
+    expect(zn_video_decode(v, clip, 8, take, &a), ZN_ESHAPE, "3 frames for 9 images");
+    album_free(&a);
+    zn_image_free(large);
+    zn_latent_free(clip);
+    zn_codec_free(c);
+    zn_video_free(v);
+    zn_model_free(m);
+}
+
+static void other_models_are_refused(void **state)
+{
+    (void)state;
+    zn_model *m;
+    zn_video *v;
+    assert_int_equal(zn_model_random("zenith-restore", 0, &m), ZN_OK);
+    expect(zn_video_new(m, NULL, &v), ZN_EUNSUPPORTED, "is not an autoencoder");
+    assert_null(v);
+    zn_model_free(m);
+    assert_int_equal(zn_model_random("taesd", 0, &m), ZN_OK);
+    const zn_options blended = { .size = sizeof blended, .tile = 128, .blend = 1 };
+    expect(zn_video_new(m, &blended, &v), ZN_EUNSUPPORTED, "is for single images");
+    assert_null(v);
     zn_model_free(m);
 }
 
@@ -231,17 +291,20 @@ static zn_status everything(const zn_model *m)
 static void failing_memory_is_an_error(void **state)
 {
     (void)state;
-    zn_model *m = small_wan(0);
-    const int64_t before = zn_alloc_calls();
-    assert_int_equal(everything(m), ZN_OK);
-    const int64_t calls = zn_alloc_calls() - before;
-    for (int64_t nth = 1; nth <= calls; nth++) {
-        zn_alloc_fail_at(nth);
-        const zn_status status = everything(m);
-        zn_alloc_fail_at(0);
-        assert_true(status == ZN_OK || status == ZN_ENOMEM); /* without fusing the result is the same */
+    zn_model *models[2] = { small_wan(0) };
+    assert_int_equal(zn_model_random("taesd", 0, &models[1]), ZN_OK);
+    for (int i = 0; i < 2; i++) {
+        const int64_t before = zn_alloc_calls();
+        assert_int_equal(everything(models[i]), ZN_OK);
+        const int64_t calls = zn_alloc_calls() - before;
+        for (int64_t nth = 1; nth <= calls; nth++) {
+            zn_alloc_fail_at(nth);
+            const zn_status status = everything(models[i]);
+            zn_alloc_fail_at(0);
+            assert_true(status == ZN_OK || status == ZN_ENOMEM); /* without fusing the result is the same */
+        }
+        zn_model_free(models[i]);
     }
-    zn_model_free(m);
 }
 
 int main(void)
@@ -250,7 +313,8 @@ int main(void)
         cmocka_unit_test(pieces_have_the_bits_of_the_whole), cmocka_unit_test(stages_have_the_bits_of_the_whole),
         cmocka_unit_test(any_number_of_pictures_comes_back), cmocka_unit_test(a_picture_is_a_clip),
         cmocka_unit_test(pictures_may_come_together),        cmocka_unit_test(misfits_are_refused),
-        cmocka_unit_test(too_little_memory_is_said),         cmocka_unit_test(failing_memory_is_an_error),
+        cmocka_unit_test(too_little_memory_is_said),         cmocka_unit_test(images_are_coded_one_by_one),
+        cmocka_unit_test(other_models_are_refused),          cmocka_unit_test(failing_memory_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -257,6 +257,18 @@ class AgainstTheProgram(Case):
         self.assertEqual(len(decoded), 5)
         for n, frame in enumerate(decoded):
             self.same(frame, zenith.Image.read(self.folder / f"out_{n + 1:04}.png"))
+        latent._pointer.contents.image_frames = 3  # as Wan's encoder, which takes one image first, records them
+        self.assertEqual(len(list(video.decode(latent))), 3)
+
+    def test_video_by_an_image_autoencoder(self):
+        frames = [photo(32, 48, n) for n in range(3)]
+        video, codec = zenith.Video("zenith-r"), zenith.Codec("zenith-r")
+        latent = video.encode(frames)
+        self.assertEqual(latent.frames, 3)
+        for frame, decoded in zip(frames, video.decode(latent)):
+            self.same(decoded, codec.decode(codec.encode(frame)))
+        with self.assertRaisesRegex(zenith.Error, "not an autoencoder"):
+            zenith.Video("zenith-restore")
 
     def test_generator(self):
         subprocess.run([os.environ["ZENITH_TINYMODEL"], str(self.folder / "model")], check=True, stdout=subprocess.DEVNULL)

@@ -87,6 +87,31 @@ def test_diffusion_and_video():
     same(server.result(job, 1), content("frame_0002.png"), "a frame of a clip")
 
 
+def test_films():
+    """An image autoencoder and a restorer take a video frame by frame; so does a video autoencoder, in its groups."""
+    job = server.job("clip", ["photo.png"] * 3, model="zenith-r")
+    program("encode", "--clip", *["photo.png"] * 3, "-m", "zenith-r", "-o", "still.safetensors")
+    same(server.result(job), content("still.safetensors"), "clip by an image autoencoder")
+    try:
+        program("decode", "still.safetensors", "--rate", "10", "-o", "film.mp4")
+    except AssertionError:
+        print("without videos: this build cannot write them")
+        return
+    for model in ("zenith-r", "random:taew2_1"):
+        job = server.job("clip", ["film.mp4"], model=model, options={"to": "video"})
+        program("reconstruct", "film.mp4", "-m", model, "-o", "again.mp4")
+        same(server.result(job), content("again.mp4"), f"a video through {model}")
+        same((job["facts"]["frames"], job["facts"]["rate"], job["results"][0]["name"]), (3, 10, "film.mp4"), "facts")
+    job = server.job("restore", ["film.mp4"])
+    program("restore", "film.mp4", "-o", "clean.mp4")
+    same(server.result(job), content("clean.mp4"), "a restored video")
+    assert "for images" in server.job("restore", ["film.mp4"], "failed", reference=("photo.png", content("photo.png")))["error"]
+    tool("makeimage", "wide.png", "1600", "1200")
+    program("encode", "--clip", "wide.png", "-m", "zenith-r", "-o", "wide.safetensors")
+    program("decode", "wide.safetensors", "-o", "wide.mp4")
+    assert "limit of" in server.job("clip", ["wide.mp4"], "failed", model="zenith-r", options={"to": "video"})["error"]
+
+
 def test_json_inputs():
     url = "data:image/png;base64," + base64.b64encode(content("photo.png")).decode()
     for given in (url, url.split(",")[1], {"name": "../../x/photo.png", "data": url}):
@@ -191,7 +216,7 @@ def test_system():
     same(server.json("GET", "/healthz")["status"], "ok", "health")
     models = {m["name"]: m for m in server.json("GET", "/api/models")["models"]}
     same((models["tiny"]["kind"], models["zenith-restore"]["loaded"], models["zenith-r"]["tasks"]),
-         ("generator", True, ["encode", "decode", "reconstruct"]), "models")
+         ("generator", True, ["encode", "decode", "reconstruct", "clip"]), "models")
     for name, kind, task in ("zenith-restore", "restorer", "restore"), ("zenith-upscale", "upscaler", "upscale"):
         same((models[name]["kind"], models[name]["tasks"]), (kind, [task]), name)
     tiny = models["tiny"]
@@ -261,5 +286,5 @@ def test_end():
     same(os.listdir(path("tmp")), [], "files of jobs that are left")
 
 
-main(test_bytes, test_diffusion_and_video, test_json_inputs, test_upscale, test_profile, test_events, test_cancel_and_turns, test_dropped_connection, test_errors,
+main(test_bytes, test_diffusion_and_video, test_films, test_json_inputs, test_upscale, test_profile, test_events, test_cancel_and_turns, test_dropped_connection, test_errors,
      test_system, test_first_event_is_quick, test_second_interrupt, test_end)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Drives the studio in a real browser: every tool, and what goes wrong in real use. Restore, Latents, Train and Models use the bundled
-weights; Generate, Edit and Video use tiny random networks, so that what they show is noise, but everything else is real.
+"""Drives the studio in a real browser: every tool, and what goes wrong in real use. Restore, Latents, Video, Train and Models use the bundled
+weights; Generate and Edit use tiny random networks, so that what they show is noise, but everything else is real.
 
     studio.py ZENITH [--pictures DIR]
 
@@ -254,23 +254,63 @@ def edit(desk, files, pictures):
     desk.results(6)
 
 
-def video(desk, files, pictures):
-    page = desk.open("video")
-    folder = os.path.join(os.path.dirname(files[0]), "..")
-    clip = os.path.join(folder, "clip.gif")
+def clip_of(files):
     from PIL import Image
 
+    clip = os.path.join(os.path.dirname(files[0]), "..", "clip.gif")
     frames = [Image.open(name).resize((64, 48)) for name in files[:6]]
     frames[0].save(clip, save_all=True, append_images=frames[1:], duration=100)
-    page.get_by_label("A clip (MP4, WebM, GIF)", exact=True).set_input_files(clip)
-    desk.press("Encode and decode")
+    return clip
+
+
+def video(desk, files, pictures):
+    """By the bundled image autoencoder: the example, its latent and back, restored."""
+    page = desk.open("video")
+    model = page.get_by_label("Model").first
+    model.select_option("zenith-r")
+    assert "each frame by itself" in model.locator("option[value=zenith-r]").inner_text()
+    desk.press("Try an example")
+    page.locator(".drop li", has_text="lighthouse.webm").wait_for()
+    desk.press("Start")
+    desk.results(1)
+    page.wait_for_function("() => document.querySelectorAll('main video').length === 2 && [...document.querySelectorAll('main video')].at(-1).duration > 0")
+    caption = page.locator("main figcaption").first.inner_text()
+    frames, psnr = int(re.search(r"(\d+) frames", caption)[1]), float(re.search(r"([\d.]+) dB", caption)[1])
+    assert frames > 4 and 20 < psnr < 60, caption
+    scrub = page.get_by_label("Frame of the clip")
+    scrub.focus()
+    scrub.press("ArrowRight")
+    page.get_by_text(f"2 of {frames}", exact=True).wait_for()
+    scrub.press("End")
+    page.get_by_text(f"{frames} of {frames}", exact=True).wait_for()
+    page.wait_for_function("() => [...document.querySelectorAll('main video')].every((one) => one.currentTime > 0.3)")
+    desk.picture(pictures, "studio-video.png")
+    with page.expect_download() as saved:
+        desk.press("Save latent")
+    latent = os.path.join(os.path.dirname(files[0]), "..", "clip-" + saved.value.suggested_filename)
+    shutil.copy(saved.value.path(), latent)
+    clip = page.get_by_label("A clip (MP4, WebM, GIF), or its latent", exact=True)
+    clip.set_input_files(latent)
+    desk.press("Start")
+    desk.results(2)
+    assert f"{frames} frames" in page.locator("main figcaption").first.inner_text()
+    page.get_by_role("radio", name="Restore").check(force=True)
+    desk.press("Start")
+    assert "not a video file" in desk.sentence()
+    desk.press("Try an example")
+    page.locator(".drop li", has_text="lighthouse.webm").wait_for()
+    desk.press("Start")
+    desk.results(3)
+    assert "320×240" in page.locator("main figcaption").first.inner_text()
+
+
+def video_autoencoder(desk, files, _):
+    page = desk.open("video")
+    page.get_by_label("Model").first.select_option("tiny-video")
+    page.get_by_label("A clip (MP4, WebM, GIF), or its latent", exact=True).set_input_files(clip_of(files))
+    desk.press("Start")
     desk.results(1)
     page.wait_for_function("() => document.querySelector('main video').duration > 0 && document.querySelector('main figure img').naturalWidth === 64")
-    scrub = page.get_by_label("Position in the clip")
-    scrub.focus()
-    scrub.press("End")
-    page.wait_for_function("() => document.querySelector('main video').currentTime > 0")
-    desk.picture(pictures, "studio-video.png")
 
 
 def bad_file(desk, files, _):
@@ -441,7 +481,27 @@ def server_restart(desk, files, _):
     desk.results()
 
 
-CASES = [every_tool_opens, generate, restore, restore_settings, latents, edit, video, models, full_size, bad_file, cancel, reload_during_job, two_tabs, train, train_on_own_photos, needs_a_key, keyboard, server_restart]
+def only_bundled_weights(desk, files, _):
+    """What a newcomer sees: the tools whose weights do not come with the program say so, and how to get them."""
+    folder = os.path.join(os.path.dirname(os.path.dirname(files[0])), "fresh")
+    for name in ("photos", "models"):
+        os.makedirs(os.path.join(folder, name))
+    fresh = Server(desk.server.command[0], folder)
+    try:
+        desk.page.goto(fresh.address + "#generate")
+        desk.page.get_by_text("Images from prompts need a generator, and none is here yet.").wait_for()
+        desk.page.get_by_text("zenith pull z-image-turbo", exact=True).wait_for()
+        assert desk.page.locator("main button.main").count() == 0, "no button that cannot work"
+        desk.press("Check again")
+        desk.page.get_by_text("zenith pull z-image-turbo", exact=True).wait_for()
+        for tool, button in (("restore", "Start"), ("latents", "Encode and decode"), ("edit", "Edit"), ("video", "Start"), ("train", "Start training")):
+            desk.page.get_by_role("link", name=tool.capitalize(), exact=True).click()
+            desk.page.get_by_role("button", name=button, exact=True).first.wait_for()
+    finally:
+        fresh.stop()
+
+
+CASES = [every_tool_opens, only_bundled_weights, generate, restore, restore_settings, latents, edit, video, video_autoencoder, models, full_size, bad_file, cancel, reload_during_job, two_tabs, train, train_on_own_photos, needs_a_key, keyboard, server_restart]
 
 
 def main():

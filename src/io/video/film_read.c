@@ -179,6 +179,20 @@ static zn_status make_rows(zn_film *f)
     return f->rows ? ZN_OK : ZN_FAIL(ZN_ENOMEM, "out of memory for a frame of a video");
 }
 
+/* Decoders of VP8, whose stream states neither, claim BT.601 and limited range; browsers record other ones and state
+ * them in the container. */
+static void use_colours(zn_film *f)
+{
+    const AVFrame *in = f->frame;
+    const AVCodecParameters *p = f->format->streams[f->stream]->codecpar;
+    const bool outside = p->codec_id == AV_CODEC_ID_VP8;
+    const enum AVColorSpace space =
+        outside && p->color_space != AVCOL_SPC_UNSPECIFIED ? p->color_space : in->colorspace;
+    const enum AVColorRange range =
+        outside && p->color_range != AVCOL_RANGE_UNSPECIFIED ? p->color_range : in->color_range;
+    zn_ffmpeg_use_colours(f->scaler, zn_ffmpeg_colours(space, in->height), range == AVCOL_RANGE_JPEG, 1);
+}
+
 static zn_status convert(zn_film *f, zn_image *image)
 {
     const AVFrame *in = f->frame;
@@ -187,8 +201,7 @@ static zn_status convert(zn_film *f, zn_image *image)
                                            SWS_BICUBIC | SWS_ACCURATE_RND | SWS_FULL_CHR_H_INT, NULL, NULL, NULL);
     if (!f->scaler)
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s: its colours cannot be turned into RGB", f->path);
-    zn_ffmpeg_use_colours(f->scaler, zn_ffmpeg_colours(in->colorspace, in->height), in->color_range == AVCOL_RANGE_JPEG,
-                          1);
+    use_colours(f);
     uint8_t *rows[4] = { f->rows };
     const int strides[4] = { f->row_bytes };
     const int code =

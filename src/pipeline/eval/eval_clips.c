@@ -65,7 +65,7 @@ static zn_status check(const zn_model_info *model, const zn_image *strip, int fr
 {
     if (frames < 2 || strip->height % frames)
         return ZN_FAIL(ZN_EINVALID, "it is an image, not a clip of a data set made with zenith dataset build --clips");
-    if ((frames - 1) % model->clip_frames)
+    if (model->clip_frames && (frames - 1) % model->clip_frames)
         return ZN_FAIL(ZN_EINVALID, "it has %d frames, and %s gives back clips of 1 + %d n frames", frames,
                        model->architecture, model->clip_frames);
     return strip->bits == 8 ? ZN_OK : ZN_FAIL(ZN_EINVALID, "a clip has 8 bits, not %d", strip->bits);

@@ -1,4 +1,5 @@
-/* The public promise for clips: pictures to latent frames and back, on top of pieces (clip.h). */
+/* The public promise for clips: pictures to latent frames and back. A video autoencoder works on top of pieces
+ * (clip.h); an image autoencoder has no memory of other frames and takes each by itself (codec.h). */
 #include <zenith/video.h>
 
 #include "base/alloc.h"
@@ -15,6 +16,7 @@
 
 struct zn_video {
     const zn_model *model;
+    zn_codec *codec; /* of an image autoencoder; NULL: pieces */
     zn_compute compute;
     zn_clip *part[2]; /* for the last size used */
     zn_blend blend;   /* with a side: instead of parts */
@@ -28,23 +30,36 @@ struct zn_video {
     char plan[256];
 };
 
+static zn_status begin_pieces(zn_video *v, const zn_options *options)
+{
+    ZN_TRY(zn_compute_begin(options, &v->compute));
+    if (!v->compute.options.blend)
+        return ZN_OK;
+    v->blend.side = v->compute.options.tile;
+    return zn_blend_check(v->blend.side);
+}
+
+static zn_status begin_images(zn_video *v, const zn_options *options)
+{
+    const zn_model_info *info = zn_model_info_of(v->model);
+    if (info->diffuses || !(info->has_encoder || info->has_decoder))
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: %s is not an autoencoder of images or videos", info->path,
+                       info->architecture);
+    ZN_TRY(zn_codec_new(v->model, options, &v->codec));
+    if (v->codec->compute.options.blend)
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: %s is for single images, and tiles are blended by video autoencoders only",
+                       info->path, info->architecture);
+    return ZN_OK;
+}
+
 zn_status zn_video_new(const zn_model *model, const zn_options *options, zn_video **out)
 {
     *out = NULL;
-    const zn_model_info *info = zn_model_info_of(model);
-    if (!info->clip_frames)
-        return ZN_FAIL(ZN_EUNSUPPORTED,
-                       "%s: %s is for single images; a video needs a video autoencoder such as taew2_1", info->path,
-                       info->architecture);
     zn_video *v = zn_calloc(1, sizeof *v);
     if (!v)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a video");
     v->model = model;
-    zn_status status = zn_compute_begin(options, &v->compute);
-    if (status == ZN_OK && v->compute.options.blend) {
-        v->blend.side = v->compute.options.tile;
-        status = zn_blend_check(v->blend.side);
-    }
+    const zn_status status = (zn_model_info_of(model)->clip_frames ? begin_pieces : begin_images)(v, options);
     if (status != ZN_OK)
         zn_video_free(v);
     else
@@ -59,6 +74,7 @@ void zn_video_free(zn_video *v)
     zn_clip_free(v->part[0]);
     zn_clip_free(v->part[1]);
     zn_blend_clear(&v->blend);
+    zn_codec_free(v->codec);
     zn_compute_end(&v->compute);
     zn_free(v);
 }
@@ -66,6 +82,8 @@ void zn_video_free(zn_video *v)
 const char *zn_video_plan(zn_video *v, zn_part part)
 {
     v->plan[0] = 0;
+    if (v->codec)
+        return part <= ZN_DECODER && v->codec->runner[part] ? zn_runner_plan(v->codec->runner[part]) : v->plan;
     if (part <= ZN_DECODER && v->part[part])
         zn_clip_describe(v->part[part], v->plan, sizeof v->plan);
     return v->plan;
@@ -139,15 +157,11 @@ static zn_status run_piece(zn_video *v, int pictures, zn_latent **clip)
     return status;
 }
 
-static zn_status take_picture(zn_video *v, const zn_image *picture, zn_latent **clip)
+/* Adds the picture to the piece to come, which runs when it is full. */
+static zn_status fill_piece(zn_video *v, const zn_image *picture, zn_latent **clip)
 {
-    const zn_model_info *info = zn_model_info_of(v->model);
-    if (!info->has_encoder)
-        return ZN_FAIL(ZN_EUNSUPPORTED, "%s has no encoder: give a model with encoder weights", info->path);
-    if (v->width && (picture->width != v->width || picture->height != v->height))
-        return ZN_FAIL(ZN_ESHAPE, "an image of %dx%d does not fit into a clip of %dx%d", picture->width,
-                       picture->height, v->width, v->height);
-    const int64_t h = zn_round_up(picture->height, info->downscale), w = zn_round_up(picture->width, info->downscale);
+    const int64_t d = zn_model_info_of(v->model)->downscale;
+    const int64_t h = zn_round_up(picture->height, d), w = zn_round_up(picture->width, d);
     float *input;
     int frames = INT_MAX; /* of a piece */
     if (v->blend.side) {
@@ -162,6 +176,29 @@ static zn_status take_picture(zn_video *v, const zn_image *picture, zn_latent **
     v->coloured |= !picture->grey;
     zn_pixels_to_float(picture, (zn_region){ 0, 0, (int)w, (int)h }, input, (size_t)w * 3);
     return ++v->filled == frames ? run_piece(v, frames, clip) : ZN_OK;
+}
+
+static zn_status encode_image(zn_video *v, const zn_image *picture, zn_latent **clip)
+{
+    zn_latent *z;
+    ZN_TRY(zn_encode(v->codec, picture, &z));
+    v->width = picture->width;
+    v->height = picture->height;
+    z->image_frames = 1;
+    const zn_status status = zn_latent_append(clip, z);
+    zn_latent_free(z);
+    return status;
+}
+
+static zn_status take_picture(zn_video *v, const zn_image *picture, zn_latent **clip)
+{
+    const zn_model_info *info = zn_model_info_of(v->model);
+    if (!info->has_encoder)
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s has no encoder: give a model with encoder weights", info->path);
+    if (v->width && (picture->width != v->width || picture->height != v->height))
+        return ZN_FAIL(ZN_ESHAPE, "an image of %dx%d does not fit into a clip of %dx%d", picture->width,
+                       picture->height, v->width, v->height);
+    return (v->codec ? encode_image : fill_piece)(v, picture, clip);
 }
 
 zn_status zn_video_encode(zn_video *v, const zn_image *picture, zn_latent **clip)
@@ -260,6 +297,28 @@ static zn_status decode_pieces(zn_video *v, const zn_latent *z, zn_image *pictur
     return ZN_OK;
 }
 
+/* Every frame by itself. */
+static zn_status decode_images(zn_video *v, const zn_latent *z, int bits, zn_video_picture_fn take, void *user)
+{
+    const int frames = z->frames > 1 ? z->frames : 1;
+    if (z->image_frames && z->image_frames != frames)
+        return ZN_FAIL(
+            ZN_ESHAPE,
+            "the latent has %d frames for %d images, as video autoencoders make them; %s is for single images", frames,
+            z->image_frames, zn_model_info_of(v->model)->architecture);
+    for (int i = 0; i < frames; i++) {
+        zn_latent one = *z;
+        zn_image *picture;
+        one.frames = 1;
+        one.data += (size_t)i * ((size_t)z->width * (size_t)z->height * (size_t)z->channels);
+        ZN_TRY(zn_decode_bits(v->codec, &one, bits, &picture));
+        const zn_status status = take(user, picture);
+        zn_image_free(picture);
+        ZN_TRY(status);
+    }
+    return ZN_OK;
+}
+
 /* The latent is a whole clip. */
 static zn_status decode_blend(zn_video *v, const zn_latent *z, zn_image *picture, zn_video_picture_fn take, void *user)
 {
@@ -296,7 +355,7 @@ zn_status zn_video_decode(zn_video *v, const zn_latent *latent, int bits, zn_vid
 {
     if (bits != 8 && bits != 16)
         return ZN_FAIL(ZN_EINVALID, "%d bits: images have 8 or 16", bits);
-    const zn_status status = take_latent(v, latent, bits, take, user);
+    const zn_status status = (v->codec ? decode_images : take_latent)(v, latent, bits, take, user);
     if (status != ZN_OK)
         zn_video_decode_end(v);
     return status;

@@ -1,50 +1,96 @@
-// A clip through a video autoencoder, shown beside the original; one scrubber moves both.
-import { el } from "../dom.js";
-import { dropZone } from "../files.js";
+// A clip to latents and back, or restored, shown beside the original; one scrubber moves both, frame by frame.
+import { choice, el, field, range, select } from "../dom.js";
+import { download, dropZone, exampleClip } from "../files.js";
 import { results, run } from "../job.js";
 import { figure, missing, modelChoice, panel } from "../panel.js";
 
 export const title = "Video";
-export const hint = "Encode a short clip and decode it again; the scrubber moves the original and the result together.";
+export const hint = "Encode a short clip and decode it again, restore it, or enlarge it; the scrubber moves the original and the result together.";
 
-/** The original is an image if it is a GIF, which plays by itself. */
-function sideBySide(clip, after) {
-  const player = (src) => el("video", { src, muted: true, playsinline: true, preload: "auto", loop: true });
-  const before = URL.createObjectURL(clip);
-  const original = clip.type.startsWith("image/") ? el("img", { src: before, alt: "Original" }) : player(before);
-  const result = player(after), players = [original, result].filter((node) => node.play);
-  const time = el("output", {}, "0.00 s");
-  const scrub = el("input", { type: "range", min: 0, max: 1, step: 0.001, value: 0, "aria-label": "Position in the clip",
-    oninput: () => players.forEach((player) => { player.pause(); player.currentTime = scrub.value * (player.duration || 0); }) });
+const FRAME_BY_FRAME = "each frame by itself";
+const isLatent = (file) => /\.(safetensors|npy|latent)$/i.test(file.name);
+const player = (src) => el("video", { src, muted: true, playsinline: true, preload: "auto", loop: true });
+
+/** The original, if there is one, is an image if it is a GIF, which plays by itself. */
+function withScrubber(clip, after, frames, label) {
+  const before = clip && URL.createObjectURL(clip), result = player(after);
+  const original = clip && (clip.type.startsWith("image/") ? el("img", { src: before, alt: "Original" }) : player(before));
+  const players = [original, result].filter((node) => node?.play);
+  const position = el("output", {}, `1 of ${frames}`);
+  const frame = () => Math.min(frames - 1, Math.floor((result.currentTime / (result.duration || 1)) * frames));
+  const scrub = el("input", { type: "range", min: 0, max: frames - 1, step: 1, value: 0, "aria-label": "Frame of the clip", oninput: () => {
+    const at = ((Number(scrub.value) + 0.5) / frames) * (result.duration || 0); // recordings of browsers do not state their duration
+    players.forEach((one) => { one.pause(); one.currentTime = at; });
+    position.textContent = `${Number(scrub.value) + 1} of ${frames}`;
+  } });
   const play = el("button", { type: "button", onclick: () => {
     const paused = result.paused;
-    players.forEach((player) => (paused ? player.play() : player.pause()));
+    players.forEach((one) => (paused ? one.play() : one.pause()));
   } }, "Play");
   result.addEventListener("play", () => { play.textContent = "Pause"; });
   result.addEventListener("pause", () => { play.textContent = "Play"; });
   result.addEventListener("timeupdate", () => {
-    time.textContent = `${result.currentTime.toFixed(2)} s`;
-    if (document.activeElement !== scrub || !result.paused) scrub.value = result.currentTime / (result.duration || 1);
+    if (result.paused) return;
+    scrub.value = frame();
+    position.textContent = `${frame() + 1} of ${frames}`;
   });
-  return el("div", {}, el("div", { class: "sides" }, el("div", {}, el("p", { class: "soft" }, "Original"), original), el("div", {}, el("p", { class: "soft" }, "Decoded"), result)),
-    el("div", { class: "row scrub" }, play, scrub, time));
+  const side = (text, node) => el("div", {}, el("p", { class: "soft" }, text), node);
+  return el("div", {}, el("div", { class: original ? "sides" : undefined }, original && side("Original", original), side(label, result)),
+    el("div", { class: "row scrub" }, play, scrub, position));
 }
 
-export function show(models, { published }) {
-  if (!models.some((model) => model.tasks?.includes("clip")))
-    return missing("Clips need a video autoencoder, and none is here yet.", "taew2_1", published);
+/** Video autoencoders first; the others say what they do. */
+function codecChoice(models) {
+  const able = models.filter((model) => model.tasks?.includes("clip"));
+  const options = [true, false].flatMap((video) => able.filter((model) => (model.kind === "video") === video)
+    .map(({ name }) => [name, video ? name : `${name} (${FRAME_BY_FRAME})`]));
+  return field("Model", select("model", options));
+}
 
-  const zone = dropZone({ label: "A clip (MP4, WebM, GIF)", accept: "video/*,image/gif,image/webp" });
+const WAYS = { clip: ["Latents", "Decoded"], restore: ["Restore", "Restored"], upscale: ["Enlarge", "Enlarged"] };
+
+export function show(models, { published }) {
+  const able = Object.keys(WAYS).filter((task) => models.some((model) => model.tasks?.includes(task)));
+  if (!able.length) return missing("Clips need an autoencoder, and none is here yet.", "taew2_1", published);
+
+  const zone = dropZone({ label: "A clip (MP4, WebM, GIF), or its latent", accept: "video/*,image/gif,image/webp,.mkv,.safetensors,.npy,.latent", example: exampleClip });
+  const settings = {
+    clip: el("div", { class: "stack" }, codecChoice(models), el("p", { class: "soft" },
+      "An image autoencoder codes the frames one by one, without compression in time. Video autoencoders: ", el("code", {}, "zenith pull taew2_1"))),
+    restore: el("div", { class: "stack" }, modelChoice(models, "restore"), range("Strength", "strength", { min: 0.05, max: 1, step: 0.05, value: 1 })),
+    upscale: el("div", { class: "fields" }, modelChoice(models, "upscale"), field("Scale", select("scale", [["2", "2 times"], ["4", "4 times"]]))),
+  };
+  const turn = (task) => able.forEach((other) => { settings[other].hidden = other !== task; });
+  turn(able[0]);
+
+  async function saveLatent(clip, model, button) {
+    button.disabled = true;
+    try {
+      const [latent] = await results(await run("clip", { to: "latent", model }, { files: [clip], title: `latent of ${clip.name}` }));
+      download(latent.blob, latent.name);
+    } finally { button.disabled = false; }
+  }
+
+  function check(clip, task) {
+    if (!clip) throw new Error("Choose a clip.");
+    if (task !== "clip" && (isLatent(clip) || clip.type.startsWith("image/")))
+      throw new Error(`${clip.name} is not a video file; only those are restored and enlarged here.`);
+  }
+
   return panel({
-    controls: [zone, modelChoice(models, "clip")],
-    button: "Encode and decode",
-    empty: "The decoded clip appears here beside the original.",
-    run: async (settings, place) => {
+    controls: [zone, choice("What to do", "task", able.map((task) => [task, WAYS[task][0]]), turn), ...able.map((task) => settings[task])],
+    button: "Start",
+    empty: "The result appears here beside the original.",
+    run: async ({ task, ...options }, place) => {
       const [clip] = zone.files;
-      if (!clip) throw new Error("Choose a clip.");
+      check(clip, task);
       const wait = place.pending(clip.name);
-      const [file] = await results(await run("clip", { to: "video", ...settings }, { files: [clip], title: clip.name, onprogress: wait.progress }));
-      const shown = figure(sideBySide(clip, file.url), el("strong", {}, clip.name), file);
+      const job = await run(task, task === "clip" ? { to: "video", ...options } : options, { files: [clip], title: clip.name, onprogress: wait.progress });
+      const [file] = await results(job);
+      const score = Number.isFinite(job.facts.psnr) ? `, ${job.facts.psnr.toFixed(1)} dB` : "";
+      const shown = figure(withScrubber(isLatent(clip) ? null : clip, file.url, job.facts.frames, WAYS[task][1]),
+        el("span", {}, el("strong", {}, clip.name), ` ${file.width}×${file.height}, ${job.facts.frames} frames${score}`), file,
+        task === "clip" && !isLatent(clip) && el("button", { type: "button", onclick: (event) => saveLatent(clip, options.model, event.currentTarget) }, "Save latent"));
       shown.className = "wide";
       wait.replaceWith(shown);
     },

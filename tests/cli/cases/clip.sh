@@ -31,13 +31,17 @@ if zenith decode -q -m $model frames.safetensors -o film.mkv --rate 10 2>film.tx
 else
     grep -q 'video is not supported in this build' film.txt && [[ ! -e film.mkv ]] && echo 'image frames    9'
 fi
+# An image autoencoder codes the frames one by one.
+zenith encode -m $SOURCE/weights/zenith-r.safetensors --clip frames -o still.safetensors | sed 's/  [0-9.]* ms//'
+zenith decode -q -m $SOURCE/weights/zenith-r.safetensors still.safetensors -o still/
+zenith reconstruct -q -m $SOURCE/weights/zenith-r.safetensors frames/f10.png -o alone.png >alone.txt && cmp alone.png still/still_0010.png
 # What does not go.
 zenith encode -q -m $model --clip frames/f1.png frames/f2.png
 echo "no name: $?"
 zenith encode -q -m $model --clip frames -o clip.png
 echo "no tensor: $?"
-zenith encode -q -m random:taesd --clip frames -o clip.safetensors
-echo "no video model: $?"
+zenith encode -q -m $SOURCE/weights/zenith-restore.safetensors --clip frames -o clip.safetensors
+echo "no autoencoder: $?"
 zenith decode -q -m random:taesd3 frames.safetensors -o no.png
 echo "no video decoder: $?"
 zenith decode -q -m $model frames.safetensors -o - | cat

@@ -92,8 +92,9 @@ zenith train taesd --set frames=5 --data clips.lmdb -o bad
 echo "no video: $?"
 zenith distill --clips --teacher random:taesd --student student.yaml --data clips.lmdb -o bad
 echo "no video teacher: $?"
-zenith eval --clips -m one/model.safetensors --data clips.lmdb
-echo "no video model: $?"
+zenith eval -q --clips -m random:zenith-restore --data clips.lmdb
+echo "no autoencoder: $?"
+zenith eval --clips -m one/model.safetensors --data clips.lmdb | grep -c '@5' # an image autoencoder: frame by frame
 zenith eval --clips 5 --data film.mkv -m one/model.safetensors
 echo "a number: $?"
 zenith eval --clips --data film.mkv -m one/model.safetensors
