@@ -119,6 +119,26 @@ static void check(const simd_case *c, const zn_simd_table *t, const results *wan
     results_free(c, &whole);
 }
 
+/* The number of rows decides which of these multiplies, and prompts that run together must have the bits they have
+ * alone. */
+static void check_same_bits(const simd_case *c, const zn_simd_table *t, uint32_t cpu)
+{
+    if (c->kernel != ZN_SIMD_matrix_i8 || strcmp(t->isa, "amx") != 0)
+        return;
+    for (int i = 1; zn_simd_tables[i] != t; i++) {
+        const zn_simd_table *other = zn_simd_tables[i];
+        if (strcmp(other->isa, "avx512vnni") != 0 || !zn_simd_has(other, c->kernel, c->args, cpu))
+            continue;
+        results a = run(c, t->entry[c->kernel].body, WHOLE, false),
+                b = run(c, other->entry[c->kernel].body, WHOLE, false);
+        if (memcmp(a.y[0], b.y[0], sizeof(float) * (size_t)c->output[0].count) != 0)
+            fail(t, c, "it does not have the bits of avx512vnni");
+        results_free(c, &a);
+        results_free(c, &b);
+        compared++;
+    }
+}
+
 static bool is_meant(const zn_simd_table *t, const char *only, uint32_t cpu)
 {
     return (t->cpu & ~cpu) == 0 && (!*only || !strcmp(t->isa, only));
@@ -167,6 +187,7 @@ int main(int argc, char **argv)
             }
             check(&c, table, &want);
             check_in_place(&c, table);
+            check_same_bits(&c, table, cpu);
         }
         cases[c.kernel]++;
         if (want.y[0])

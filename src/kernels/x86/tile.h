@@ -7,6 +7,7 @@
  *     tile_load(6, b, 64);
  *     tile_dp(0, 4, 6);            sum[m][n] += a[m][2k] * b[k][2n] + a[m][2k+1] * b[k][2n+1] over all k
  *     tile_dp_i8(0, 4, 6);         the same with four products: bytes of a are unsigned, those of b signed
+ *     tile_dp_s8(0, 4, 6);         both are signed
  *     tile_store(0, c, 64);
  *     tile_end();
  *
@@ -56,6 +57,7 @@ static inline void tile_end(void) { __asm__ volatile("tilerelease"); }
     __asm__ volatile("tilestored %%tmm" #t ", (%0,%1,1)" ::"r"(to), "r"((int64_t)(stride)) : "memory")
 #define tile_dp(sum, a, b)    __asm__ volatile("tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #sum ::)
 #define tile_dp_i8(sum, a, b) __asm__ volatile("tdpbusd %%tmm" #b ", %%tmm" #a ", %%tmm" #sum ::)
+#define tile_dp_s8(sum, a, b) __asm__ volatile("tdpbssd %%tmm" #b ", %%tmm" #a ", %%tmm" #sum ::)
 
 #endif
 #endif

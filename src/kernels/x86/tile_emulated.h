@@ -97,18 +97,24 @@ static inline void tile_dp(int sum, int a, int b)
     }
 }
 
-static inline void tile_dp_i8(int sum, int a, int b)
+/* Adds four products at a time. is_signed: whether the bytes of a are. */
+static inline void tile_dp_bytes(int sum, int a, int b, int is_signed)
 {
     const tile_config *c = &tile_file.config;
     tile_need_product(sum, a, b);
     for (int m = 0; m < c->rows[sum]; m++) {
         int32_t total[TILE_ROWS];
         memcpy(total, tile_file.data[sum][m], sizeof total);
-        for (int k = 0; k < c->bytes[a]; k++)
+        for (int k = 0; k < c->bytes[a]; k++) {
+            const int left = is_signed ? (int8_t)tile_file.data[a][m][k] : tile_file.data[a][m][k];
             for (int n = 0; n < c->bytes[sum] / 4; n++)
-                total[n] += tile_file.data[a][m][k] * (int8_t)tile_file.data[b][k / 4][4 * n + k % 4];
+                total[n] += left * (int8_t)tile_file.data[b][k / 4][4 * n + k % 4];
+        }
         memcpy(tile_file.data[sum][m], total, sizeof total);
     }
 }
+
+static inline void tile_dp_i8(int sum, int a, int b) { tile_dp_bytes(sum, a, b, 0); }
+static inline void tile_dp_s8(int sum, int a, int b) { tile_dp_bytes(sum, a, b, 1); }
 
 #endif

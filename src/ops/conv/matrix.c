@@ -147,7 +147,8 @@ static void run_i8(const zn_node *n, const zn_launch_context *c)
         .x = x, .w = *w, .y = n->data, .rows = rows, .in = in, .out = (int)n->shape.dim[3]
     };
     zn_launch(c, zn_k_matrix_codes, rows, 8, &codes);
-    zn_launch(c, zn_k_matrix_i8, zn_matrix_i8_units(&product), 1, &product);
+    zn_launch(c, zn_k_matrix_i8, zn_matrix_i8_units(&product), zn_matrix_i8_grain(&product, zn_pool_threads(c->pool)),
+              &product);
 }
 
 static void run_bf16(const zn_node *n, const zn_launch_context *c)

@@ -4,8 +4,8 @@
 #ifndef ZN_SIMD_MATRIX_PANEL_H
 #define ZN_SIMD_MATRIX_PANEL_H
 
+#include "kernels/simd/basic/matrix_turn.h"
 #include "kernels/simd/basic/matrix_unpack.h"
-#include "kernels/simd/dot.h"
 
 enum {
     DEPTH = ZN_I8_DEPTH,
@@ -33,53 +33,7 @@ typedef struct lanes {
     int column;
 } lanes;
 
-/* ---- transposing ---- */
-
-#if defined(__AVX512F__)
-VEC_INLINE ivec load_quad(const lanes *l, int64_t at, int j)
-{
-#define PART(i) _mm_loadu_si128((const __m128i *)(const void *)(l->line[4 * (i) + j] + at))
-    ivec v = _mm512_castsi128_si512(PART(0));
-    v = _mm512_inserti32x4(v, PART(1), 1);
-    v = _mm512_inserti32x4(v, PART(2), 2);
-    return _mm512_inserti32x4(v, PART(3), 3);
-#undef PART
-}
-#elif defined(__AVX2__)
-VEC_INLINE ivec load_quad(const lanes *l, int64_t at, int j)
-{
-    return _mm256_loadu2_m128i((const __m128i *)(const void *)(l->line[4 + j] + at),
-                               (const __m128i *)(const void *)(l->line[j] + at));
-}
-#else
-VEC_INLINE ivec load_quad(const lanes *l, int64_t at, int j)
-{
-    ivec v;
-    memcpy(&v, l->line[j] + at, sizeof v);
-    return v;
-}
-#endif
-
-/* words[i] = bytes [at+4i,at+4i+4) of every lane, i < 4. Part l of a vector that is loaded has the column 4l + j. */
-VEC_INLINE void transpose(const lanes *l, int64_t at, ivec words[4])
-{
-    const ivec a = load_quad(l, at, 0), b = load_quad(l, at, 1), c = load_quad(l, at, 2), d = load_quad(l, at, 3);
-#if defined(__AVX2__)
-    const ivec ab = DOT_OP(unpacklo_epi32)(a, b), cd = DOT_OP(unpacklo_epi32)(c, d);
-    const ivec high_ab = DOT_OP(unpackhi_epi32)(a, b), high_cd = DOT_OP(unpackhi_epi32)(c, d);
-    words[0] = DOT_OP(unpacklo_epi64)(ab, cd);
-    words[1] = DOT_OP(unpackhi_epi64)(ab, cd);
-    words[2] = DOT_OP(unpacklo_epi64)(high_ab, high_cd);
-    words[3] = DOT_OP(unpackhi_epi64)(high_ab, high_cd);
-#else
-    const ivec ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
-    const ivec high_ab = __builtin_shufflevector(a, b, 2, 6, 3, 7), high_cd = __builtin_shufflevector(c, d, 2, 6, 3, 7);
-    words[0] = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
-    words[1] = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
-    words[2] = __builtin_shufflevector(high_ab, high_cd, 0, 1, 4, 5);
-    words[3] = __builtin_shufflevector(high_ab, high_cd, 2, 3, 6, 7);
-#endif
-}
+/* ---- reading ---- */
 
 /* Half-precision numbers at byte `at` of every lane. */
 VEC_INLINE vec halves(const lanes *l, int64_t at)
@@ -136,7 +90,7 @@ VEC_INLINE void fill_nibbles(const lanes *l, int groups, const bool minimum)
         const int64_t at = (int64_t)g * (head + ZN_I8_GROUP / 2);
         const vec s = halves(l, at), b = minimum ? (vec)(halves(l, at + 2) + s * 8.0f) : s;
         ivec words[4], codes[STEPS];
-        transpose(l, at + head, words);
+        transpose(l->line, at + head, words);
 #pragma GCC unroll 4
         for (int k = 0; k < 4; k++) {
             codes[k] = low_nibbles(words[k]);
@@ -156,8 +110,8 @@ static void fill_q8_0(const lanes *l, int groups)
         const int64_t at = (int64_t)g * (2 + ZN_I8_GROUP);
         const vec s = halves(l, at);
         ivec codes[STEPS];
-        transpose(l, at + 2, codes);
-        transpose(l, at + 18, codes + 4);
+        transpose(l->line, at + 2, codes);
+        transpose(l->line, at + 18, codes + 4);
         put_group(l, g, 8, false, false, codes, (vec[]){ s, s }, s);
     }
 }
@@ -178,11 +132,11 @@ static void fill_q4_k(const lanes *l, int groups)
         const int64_t at = 144 * (int64_t)block;
         const vec d = halves(l, at), m = halves(l, at + 2);
         ivec head[4];
-        transpose(l, at + 4, head);
+        transpose(l->line, at + 4, head);
         for (int pair = 0; pair < 4; pair++) {
             ivec words[STEPS], codes[2][STEPS];
-            transpose(l, at + 16 + 32 * pair, words);
-            transpose(l, at + 32 + 32 * pair, words + 4);
+            transpose(l->line, at + 16 + 32 * pair, words);
+            transpose(l->line, at + 32 + 32 * pair, words + 4);
 #pragma GCC unroll 8
             for (int k = 0; k < STEPS; k++) {
                 codes[0][k] = low_nibbles(words[k]);
@@ -214,8 +168,8 @@ VEC_INLINE void fill_unpacked(const lanes *l, const unpacked *from, int groups, 
 {
     for (int g = 0; g < groups; g++) {
         ivec codes[STEPS];
-        transpose(l, ZN_I8_GROUP * (int64_t)g, codes);
-        transpose(l, ZN_I8_GROUP * (int64_t)g + 16, codes + 4);
+        transpose(l->line, ZN_I8_GROUP * (int64_t)g, codes);
+        transpose(l->line, ZN_I8_GROUP * (int64_t)g + 16, codes + 4);
         const int at = split ? 2 * g : g;
         const vec s[2] = { gather(&from->s[0][at], 2 * GROUPS), gather(&from->s[0][split ? at + 1 : at], 2 * GROUPS) };
         put_group(l, g, bits, split, shifted, codes, s, shifted ? gather(&from->b[0][g], GROUPS) : s[0]);
