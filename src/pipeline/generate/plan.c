@@ -95,7 +95,7 @@ static void say_weights(zn_generator *g, const char *part, const zn_part_files *
 {
     say(g, "%s: %.1f MiB of weights in their files, %s", part, zn_part_bytes(files) / mib,
         g->compute.device && release
-            ? "which exceed the budget: some stay on the GPU, others are copied there in every step"
+            ? "which exceed the budget: some stay on the GPU, others are copied there whenever they are used"
         : g->compute.device ? "copied to the GPU"
         : release           ? "read again whenever they are used, since they exceed the budget"
                             : "mapped");
