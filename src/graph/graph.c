@@ -13,7 +13,8 @@ struct zn_graph {
     int count;
     size_t capacity;
     const char *layer;
-    int64_t largest; /* lower bound for the result of zn_graph_largest_map */
+    int64_t largest;       /* lower bound for the result of zn_graph_largest_map */
+    bool extracted, grows; /* grows: the result of zn_graph_grows, if extracted */
     zn_status status;
     char text[1100];
     zn_node poison;
@@ -116,6 +117,16 @@ int64_t zn_graph_largest_map(const zn_graph *g)
     return largest;
 }
 
+bool zn_graph_grows(const zn_graph *g)
+{
+    if (g->extracted)
+        return g->grows;
+    for (int i = g->count - 1; i >= 0; i--)
+        if (g->nodes[i]->shape.rank == 4 && !g->nodes[i]->op->is_leaf)
+            return zn_whole_rows(g->nodes[i]) * g->nodes[i]->shape.dim[2] == zn_graph_largest_map(g);
+    return false;
+}
+
 void zn_graph_name_layer(zn_graph *g, const char *name)
 {
     const char *copy = zn_arena_copy(&g->arena, name);
@@ -163,6 +174,8 @@ zn_graph *zn_graph_extract(const zn_graph *g, const zn_node *from, const zn_node
         return NULL;
     }
     *input = map[from->index] = zn_graph_input(copy, from->name, shape);
+    copy->extracted = true;
+    copy->grows = zn_graph_grows(g);
     if (from->shape.rank == 4)
         copy->largest =
             zn_graph_largest_map(g) * (shape.dim[1] * shape.dim[2]) / (from->shape.dim[1] * from->shape.dim[2]);

@@ -222,6 +222,9 @@ zn_node *zn_graph_at(const zn_graph *g, int index);
 /* Pixels of the largest image or feature map in the graph. In an extracted graph (zn_graph_extract) at least the
  * largest of the whole network, scaled to the new input size. */
 int64_t zn_graph_largest_map(const zn_graph *g);
+/* Whether the last map is as large as the largest, as in a decoder. In an extracted graph: that of the whole network.
+ */
+bool zn_graph_grows(const zn_graph *g);
 
 /* Appends a node. attribute (may be NULL) is copied. count is 1 to ZN_MAX_SOURCES; no source may be NULL. */
 zn_node *zn_apply(const zn_op *op, const void *attribute, size_t attribute_size, zn_node *const *sources, int count);

@@ -60,6 +60,7 @@ typedef struct zn_conv_wish {
                       * saves */
     bool whole;      /* the network is never cut into tiles, so small feature maps may use a specialised kernel */
     int64_t largest; /* pixels of the largest feature map of the network; small maps use a kernel with smaller units */
+    bool grows;      /* the last feature map is as large as the largest */
     bool lean;       /* exclude kernels whose packed weights take much more memory than the weights */
 } zn_conv_wish;
 

@@ -52,6 +52,14 @@ static inline void bf16_store(uint16_t *y, vec v, int n)
     const __mmask16 mask = n >= 16 ? 0xffff : (__mmask16)((1u << n) - 1);
     _mm256_mask_storeu_epi16(y, mask, (__m256i)_mm512_cvtneps_pbh(v));
 }
+
+/* Two vectors to a cache line, past the caches; other threads may read them after bf16_stream_end. */
+static inline void bf16_stream(uint16_t *y, vec a, vec b)
+{
+    _mm512_stream_si512((__m512i *)(void *)y, (__m512i)_mm512_cvtne2ps_pbh(b, a));
+}
+
+static inline void bf16_stream_end(void) { _mm_sfence(); }
 #else
 static inline void bf16_from(const float *x, int64_t n, uint16_t *to)
 {
@@ -85,6 +93,14 @@ static inline void bf16_store(uint16_t *y, vec v, int n)
     vec_store(wide, v);
     bf16_from(wide, n, y);
 }
+
+static inline void bf16_stream(uint16_t *y, vec a, vec b)
+{
+    bf16_store(y, a, VEC_LANES);
+    bf16_store(y + VEC_LANES, b, VEC_LANES);
+}
+
+static inline void bf16_stream_end(void) {}
 #endif
 
 #endif

@@ -6,9 +6,10 @@
  * high inputs, to be multiplied with high, high and low weights; the error is 2^-16 instead of 2^-8. With a stride, the
  * weights are such sums, multiplied with the same inputs.
  *
- * A unit is processed in bands of four rows. The input of a band is copied as bf16. Then, for 16
- * outputs at a time, groups of four tiles of 16 positions are summed over the whole kernel. Four sums hide the
- * latency of the tile product. The weights of 16 outputs (18 KiB for 3x3x64) stay in L1 for a band. */
+ * A unit is processed in bands of four rows, 32 outputs at a time. Its input is read from the map if that is bf16 and
+ * the unit touches no border, else from a copy as bf16. Two tiles of 16 positions are multiplied with two tiles of
+ * weights over the whole kernel: four sums hide the latency of the tile product, and each tile loaded is used twice.
+ * The sums wait in memory, and are written while the tile unit computes the next ones. */
 #include "base/cpu.h"
 #include "kernels/conv.h"
 #include "kernels/simd/vec.h"
@@ -288,11 +289,12 @@ static inline void gather(const zn_conv_args *a, const plan *p, const spot *u, i
 
 extern const zn_conv_kernel zn_conv_amx_bf16;
 
-/* Rows [row,row + rows) of a unit's positions; the patch rows they read begin at `patch`. Patch rows from `next` on
- * are prefetched meanwhile. */
+/* Rows [row,row + rows) of a unit's positions; the values they read begin at `from`, `line` bytes a row. Patch rows
+ * from `next` on are prefetched meanwhile. */
 typedef struct band {
     const spot *unit;
-    const uint16_t *patch;
+    const char *from;
+    int64_t line;
     int row, rows, next, next_rows;
 } band;
 
@@ -315,55 +317,27 @@ static ahead ahead_of(const zn_conv_args *a, const plan *p, const band *b, int g
     return (ahead){ x + g % shares * share, (int64_t)pieces(share, p->kh * p->steps * 64) * 64 };
 }
 
-/* Multiplies two tiles of positions with the weights in tile 6, and the second addends in tile 7. */
-#define PAIR(c0, c1, a0, a1)                                                                                           \
-    do {                                                                                                               \
-        tile_load(4, a0, stride);                                                                                      \
-        tile_load(5, a1, stride);                                                                                      \
-        tile_dp(c0, 4, 6);                                                                                             \
-        tile_dp(c1, 5, 6);                                                                                             \
-        if (fine) {                                                                                                    \
-            tile_dp(c0, 4, 7);                                                                                         \
-            tile_dp(c1, 5, 7);                                                                                         \
-        }                                                                                                              \
-    } while (0)
-
-/* c[4][16][16] = the sums of four tiles of positions over the weights of 16 outputs. Their patch values begin at
- * at[0..3]. With `half`, only the first two tiles. */
-static void product(const zn_conv_shape *s, const plan *p, const char *const at[TILE_SUMS], bool half,
-                    const char *weights, ahead next, float *c)
-{
-    const int64_t pixel = (int64_t)sizeof(uint16_t) * p->cin, line = pixel * p->patch_cols, stride = pixel * s->stride;
-    const int64_t run = (int64_t)sizeof(uint16_t) * p->depth;
-    const bool fine = p->addends > 1;
-    tile_zero(0);
-    tile_zero(1);
-    tile_zero(2);
-    tile_zero(3);
-    for (int ky = 0; ky < p->kh; ky++)
-        for (int64_t i = 0, k = ky * line; i < p->steps; i++, k += run, weights += step_bytes(p)) {
-            tile_load(6, weights, TILE_BYTES);
-            if (fine)
-                tile_load(7, weights + tile_bytes(p), TILE_BYTES);
-            PAIR(0, 1, at[0] + k, at[1] + k);
-            if (!half)
-                PAIR(2, 3, at[2] + k, at[3] + k);
-            for (int64_t end = 0; end < next.bytes; end += 64, next.from += 64)
-                __builtin_prefetch(next.from, 0, 2);
-        }
-    tile_store(0, c, TILE_BYTES);
-    tile_store(1, c + 256, TILE_BYTES);
-    if (!half) {
-        tile_store(2, c + 512, TILE_BYTES);
-        tile_store(3, c + 768, TILE_BYTES);
-    }
-}
-
-/* Where a tile of sums is stored: `count` pixels from y[at], `step` values apart, `lanes` outputs each. */
+/* Where a tile of sums is stored: `count` pixels from y[at], `step` values apart. */
 typedef struct target {
     int64_t at, step;
-    int count, lanes;
+    int count;
 } target;
+
+enum {
+    PAIR_OUTPUTS = 2 * TILE_ROWS,
+    TILE_VALUES = TILE_ROWS * TILE_ROWS,
+    COUT_VALUES = TILE_SUMS * TILE_VALUES,
+    SUM_VALUES = 2 * COUT_VALUES,
+    FEW_PIXELS = 4, /* written at a time; a tile has a multiple of these */
+};
+
+/* The sums of up to four tiles of positions for the `lanes` outputs from `cout`. The first `done` of `pixels` have been
+ * written. */
+typedef struct sums {
+    float *c; /* [2][TILE_SUMS][TILE_ROWS][TILE_ROWS]: 16 outputs at a time */
+    target to[TILE_SUMS];
+    int cout, lanes, done, pixels;
+} sums;
 
 /* Tiles of a band are numbered down the columns first: neighbours share patch cache lines. */
 static target target_of(const zn_conv_shape *s, const plan *p, const band *b, int phase, int cout, int tile)
@@ -372,7 +346,6 @@ static target target_of(const zn_conv_shape *s, const plan *p, const band *b, in
     const int oy = row * p->up + phase / p->up, ox = col * p->up + phase % p->up;
     target t = { .at = (((int64_t)b->unit->n * s->oh + oy) * s->ow + ox) * s->cout + cout,
                  .step = (int64_t)p->up * s->cout };
-    t.lanes = least(TILE_ROWS, s->cout - cout);
     t.count = oy < s->oh && ox < s->ow ? least(TILE_ROWS, pieces(s->ow - ox, p->up)) : 0;
     return t;
 }
@@ -383,12 +356,12 @@ static inline char *value_at(const void *map, zn_type type, int64_t at)
     return (char *)(uintptr_t)map + at * (int64_t)zn_type_size(type);
 }
 
-/* The residual of a tile is spread out, a cache line or half of one per pixel: prefetch it before computing the sums.
- */
-static void prefetch(const zn_conv_args *a, const target *t)
+/* The residual of a tile is spread out, one or two cache lines per pixel: prefetch it before computing the sums. */
+static void prefetch(const zn_conv_args *a, const target *t, int lanes)
 {
     for (int i = 0; a->residual && i < t->count; i++)
-        __builtin_prefetch(value_at(a->residual, a->residual_type, t->at + i * t->step));
+        for (int j = 0; j < lanes; j += 64 / (int)zn_type_size(a->residual_type))
+            __builtin_prefetch(value_at(a->residual, a->residual_type, t->at + i * t->step + j));
 }
 
 /* Up to a vector of values of a map. */
@@ -409,83 +382,252 @@ VEC_INLINE void store_values(void *y, zn_type type, vec v, int lanes)
         vec_store_part(y, v, lanes);
 }
 
-/* Adds bias and residual to one tile of sums and applies the activation. */
-VEC_INLINE void finish_as(const zn_conv_args *a, zn_type y_type, zn_type residual_type, const target *t, int cout,
-                          const float *c)
+/* Writes the next few pixels of sums: bias and residual added, with the activation. `whole`: there are 32 outputs,
+ * which as bf16 are a cache line; `past` writes it past the caches. */
+VEC_INLINE void finish_as(const zn_conv_args *a, zn_type y_type, zn_type residual_type, bool whole, bool past,
+                          const sums *s)
 {
+    const target *t = &s->to[s->done / TILE_ROWS];
+    const int first = s->done % TILE_ROWS, end = least(first + FEW_PIXELS, t->count);
+    const int outputs = whole ? PAIR_OUTPUTS : s->lanes;
     const vec floor = vec_splat(a->relu ? 0 : -INFINITY);
-    for (int j = 0; j < t->lanes; j += VEC_LANES) {
-        const int lanes = least(VEC_LANES, t->lanes - j);
-        const vec bias = a->bias ? vec_load_part(a->bias + cout + j, lanes) : vec_splat(0);
-        for (int i = 0; i < t->count; i++) {
-            const int64_t at = t->at + i * t->step + j;
-            vec v = vec_load(c + i * TILE_ROWS + j) + bias;
+    vec bias[PAIR_OUTPUTS / VEC_LANES], v[PAIR_OUTPUTS / VEC_LANES];
+    for (int j = 0, k = 0; k < outputs; j++, k += VEC_LANES)
+        bias[j] =
+            a->bias ? load_values(a->bias + s->cout + k, ZN_TYPE_F32, least(VEC_LANES, outputs - k)) : vec_splat(0);
+    for (int i = first; i < end; i++) {
+        const float *c = s->c + (s->done - first + i) * TILE_ROWS;
+        const int64_t at = t->at + i * t->step;
+        for (int j = 0, k = 0; k < outputs; j++, k += VEC_LANES) {
+            const int lanes = least(VEC_LANES, outputs - k);
+            v[j] = vec_load(c + k / TILE_ROWS * COUT_VALUES + k % TILE_ROWS) + bias[j];
             if (a->residual)
-                v = v + load_values(value_at(a->residual, residual_type, at), residual_type, lanes);
-            store_values(value_at(a->y, y_type, at), y_type, vec_max(v, floor), lanes);
+                v[j] = v[j] + load_values(value_at(a->residual, residual_type, at + k), residual_type, lanes);
+            v[j] = vec_max(v[j], floor);
+            if (!past)
+                store_values(value_at(a->y, y_type, at + k), y_type, v[j], lanes);
+            else if (j % 2)
+                bf16_stream((uint16_t *)(void *)value_at(a->y, y_type, at + k - VEC_LANES), v[j - 1], v[j]);
         }
     }
+}
+
+/* Whether results are written past the caches: whole cache lines of a map that would not stay there. */
+static bool past_caches(const zn_conv_args *a)
+{
+    enum { LARGE_MAP = 4 << 20 };
+    const zn_conv_shape *s = &a->s;
+    const int64_t bytes = (int64_t)sizeof(uint16_t) * s->n * s->oh * s->ow * s->cout;
+    return a->y_type == ZN_TYPE_BF16 && s->cout % PAIR_OUTPUTS == 0 && (uintptr_t)a->y % 64 == 0 && bytes > LARGE_MAP;
 }
 
 /* The types are constants in each loop. */
-static void finish(const zn_conv_args *a, const target *t, int cout, const float *c)
+VEC_INLINE void finish_types(const zn_conv_args *a, bool whole, bool past, const sums *s)
 {
     const bool wide = a->y_type == ZN_TYPE_F32, added = !a->residual || a->residual_type == ZN_TYPE_F32;
     if (wide && added)
-        finish_as(a, ZN_TYPE_F32, ZN_TYPE_F32, t, cout, c);
+        finish_as(a, ZN_TYPE_F32, ZN_TYPE_F32, whole, false, s);
     else if (wide)
-        finish_as(a, ZN_TYPE_F32, ZN_TYPE_BF16, t, cout, c);
+        finish_as(a, ZN_TYPE_F32, ZN_TYPE_BF16, whole, false, s);
     else if (added)
-        finish_as(a, ZN_TYPE_BF16, ZN_TYPE_F32, t, cout, c);
+        finish_as(a, ZN_TYPE_BF16, ZN_TYPE_F32, whole, past, s);
     else
-        finish_as(a, ZN_TYPE_BF16, ZN_TYPE_BF16, t, cout, c);
+        finish_as(a, ZN_TYPE_BF16, ZN_TYPE_BF16, whole, past, s);
 }
 
-/* Computes a band for one phase and 16 outputs. */
-static void slice(const zn_conv_args *a, const plan *p, const band *b, int phase, int cout, float *c)
+static void finish_few(const zn_conv_args *a, bool past, sums *s)
 {
-    const zn_conv_shape *s = &a->s;
-    const int index = phase * p->couts + cout / TILE_ROWS, slices = p->up * p->up * p->couts;
-    const char *weights = (const char *)a->packed + index * slice_bytes(p);
-    const int dy = origin(s, phase / p->up) - origin(s, 0), dx = origin(s, phase % p->up) - origin(s, 0);
-    const int tiles = b->rows * pieces(b->unit->cols, TILE_ROWS), groups = pieces(tiles, TILE_SUMS);
-    for (int g = 0; g < groups; g++) {
-        const int first = g * TILE_SUMS, count = least(TILE_SUMS, tiles - first);
-        const char *at[TILE_SUMS];
-        target t[TILE_SUMS];
-        for (int i = 0; i < TILE_SUMS; i++) {
-            const int tile = first + least(i, count - 1); /* missing ones repeat the last */
-            const int row = tile % b->rows * s->stride + dy, col = tile / b->rows * TILE_ROWS * s->stride + dx;
-            at[i] = (const char *)(b->patch + ((int64_t)row * p->patch_cols + col) * p->cin);
-            t[i] = target_of(s, p, b, phase, cout, tile);
-        }
-        for (int i = 0; i < count; i++)
-            prefetch(a, &t[i]);
-        product(s, p, at, count <= 2, weights, ahead_of(a, p, b, index * groups + g, slices * groups), c);
-        for (int i = 0; i < count; i++)
-            finish(a, &t[i], cout, c + i * TILE_ROWS * TILE_ROWS);
+    if (past)
+        finish_types(a, true, true, s);
+    else if (s->lanes == PAIR_OUTPUTS)
+        finish_types(a, true, false, s);
+    else
+        finish_types(a, false, false, s);
+    s->done += FEW_PIXELS;
+}
+
+static void finish(const zn_conv_args *a, bool past, sums *s)
+{
+    while (s->done < s->pixels)
+        finish_few(a, past, s);
+}
+
+/* A thread's sums: those being computed, and those before them, which are written while the tile unit works. */
+typedef struct work {
+    sums now, before;
+    bool past;
+} work;
+
+/* What is multiplied: tiles of positions, whose values begin at at[0..3], with the weights of 16 outputs; or the first
+ * two of them with the weights of 32. */
+typedef struct operands {
+    const char *at[TILE_SUMS], *weights;
+    int64_t line, stride; /* bytes from one row of values, or one position, to the next */
+    int tiles;
+    bool pair;
+} operands;
+
+/* One step for two tiles of positions at `at` and 32 outputs: the weights of the second 16 are `other` bytes after
+ * those of the first. Sums 0 and 1 are those of the first tile. */
+VEC_INLINE void step_pair(const char *const at[TILE_SUMS], int64_t stride, const char *w, int64_t other, int64_t addend,
+                          int addends)
+{
+    tile_load(4, at[0], stride);
+    tile_load(6, w, TILE_BYTES);
+    tile_load(7, w + other, TILE_BYTES);
+    tile_dp(0, 4, 6);
+    tile_load(5, at[1], stride);
+    tile_dp(1, 4, 7);
+    tile_dp(2, 5, 6);
+    tile_dp(3, 5, 7);
+    if (addends > 1) {
+        tile_load(6, w + addend, TILE_BYTES);
+        tile_load(7, w + addend + other, TILE_BYTES);
+        tile_dp(0, 4, 6);
+        tile_dp(1, 4, 7);
+        tile_dp(2, 5, 6);
+        tile_dp(3, 5, 7);
     }
 }
 
-enum { BAND_ROWS = 4, SUM_BYTES = TILE_SUMS * TILE_ROWS * TILE_BYTES };
+/* One step for four tiles of positions and 16 outputs. */
+VEC_INLINE void step_single(const char *const at[TILE_SUMS], int64_t stride, const char *w, int64_t addend, int addends)
+{
+    for (int i = 0; i < addends; i++, w += addend) {
+        tile_load(6, w, TILE_BYTES);
+        tile_load(4, at[0], stride);
+        tile_load(5, at[1], stride);
+        tile_dp(0, 4, 6);
+        tile_dp(1, 5, 6);
+        tile_load(4, at[2], stride);
+        tile_load(5, at[3], stride);
+        tile_dp(2, 4, 6);
+        tile_dp(3, 5, 6);
+    }
+}
 
-static void run_unit(const zn_conv_args *a, const plan *p, const spot *u, float *c, uint16_t *patch)
+static void store_sums(const operands *o, float *c)
+{
+    tile_store(0, c, TILE_BYTES);
+    tile_store(3, c + (o->pair ? COUT_VALUES + TILE_VALUES : 3 * TILE_VALUES), TILE_BYTES);
+    if (o->pair) {
+        tile_store(1, c + COUT_VALUES, TILE_BYTES);
+        tile_store(2, c + TILE_VALUES, TILE_BYTES);
+    } else {
+        tile_store(1, c + TILE_VALUES, TILE_BYTES);
+        tile_store(2, c + 2 * TILE_VALUES, TILE_BYTES);
+    }
+}
+
+/* w->now.c = the sums over the whole kernel. Meanwhile `next` is prefetched, and the sums before are written. What the
+ * steps use is in registers: a tile load could change any memory, as far as the compiler knows. */
+static void product(const zn_conv_args *a, const plan *p, const operands *o, ahead next, work *w)
+{
+    const int64_t run = (int64_t)sizeof(uint16_t) * p->depth, stride = o->stride, line = o->line - p->steps * run;
+    const int64_t addend = tile_bytes(p), step = step_bytes(p), other = slice_bytes(p);
+    const int steps = p->kh * p->steps, turn = p->steps, addends = p->addends;
+    const int writes = w->before.pixels / FEW_PIXELS, every = writes ? steps / writes : 0;
+    const bool pair = o->pair;
+    const char *at[TILE_SUMS] = { o->at[0], o->at[1], o->at[2], o->at[3] }, *weights = o->weights;
+    tile_zero(0);
+    tile_zero(1);
+    tile_zero(2);
+    tile_zero(3);
+    for (int i = 1, wait = every; i <= steps; i++, weights += step) {
+        if (pair)
+            step_pair(at, stride, weights, other, addend, addends);
+        else
+            step_single(at, stride, weights, addend, addends);
+        const int64_t by = i % turn ? run : run + line; /* to the next run of this row, or the next row */
+        for (int t = 0; t < TILE_SUMS; t++)
+            at[t] += by;
+        for (int64_t end = 0; end < next.bytes; end += 64, next.from += 64)
+            __builtin_prefetch(next.from, 0, 2);
+        if (--wait <= 0 && w->before.done < w->before.pixels) {
+            finish_few(a, w->past, &w->before);
+            wait = every;
+        }
+    }
+    store_sums(o, w->now.c);
+    finish(a, w->past, &w->before);
+}
+
+/* Computes tiles [first, first + o->tiles) of a band for one phase and the outputs from `cout`. */
+static void group(const zn_conv_args *a, const plan *p, const band *b, int phase, int cout, int first, operands *o,
+                  ahead next, work *w)
 {
     const zn_conv_shape *s = &a->s;
+    const int dy = origin(s, phase / p->up) - origin(s, 0), dx = origin(s, phase % p->up) - origin(s, 0);
+    w->now.cout = cout;
+    w->now.lanes = least(o->pair ? PAIR_OUTPUTS : TILE_ROWS, s->cout - cout);
+    w->now.done = 0;
+    w->now.pixels = o->tiles * TILE_ROWS;
+    for (int i = 0; i < TILE_SUMS; i++) {
+        const int tile = first + least(i, o->tiles - 1); /* missing ones repeat the last */
+        const int row = tile % b->rows * s->stride + dy, col = tile / b->rows * TILE_ROWS * s->stride + dx;
+        o->at[i] = b->from + row * b->line + (int64_t)sizeof(uint16_t) * col * p->cin;
+        w->now.to[i] = target_of(s, p, b, phase, cout, tile);
+        if (i < o->tiles)
+            prefetch(a, &w->now.to[i], w->now.lanes);
+    }
+    product(a, p, o, next, w);
+    const sums done = w->now;
+    w->now.c = w->before.c;
+    w->before = done;
+}
+
+/* Computes a band for one phase and 32 outputs, or the last 16. */
+static void slice(const zn_conv_args *a, const plan *p, const band *b, int phase, int cout, work *w)
+{
+    const bool pair = a->s.cout - cout > TILE_ROWS;
+    const int index = phase * p->couts + cout / TILE_ROWS, each = pair ? 2 : TILE_SUMS;
+    const int tiles = b->rows * pieces(b->unit->cols, TILE_ROWS), groups = pieces(tiles, each);
+    const int slices = p->up * p->up * pieces(p->couts, 2), at = phase * pieces(p->couts, 2) + cout / PAIR_OUTPUTS;
+    operands o = { .weights = (const char *)a->packed + index * slice_bytes(p),
+                   .line = b->line,
+                   .stride = (int64_t)sizeof(uint16_t) * p->cin * a->s.stride,
+                   .pair = pair };
+    for (int g = 0; g < groups; g++) {
+        o.tiles = least(each, tiles - g * each);
+        group(a, p, b, phase, cout, g * each, &o, ahead_of(a, p, b, at * groups + g, slices * groups), w);
+    }
+}
+
+enum { BAND_ROWS = 4, SUM_BYTES = (int)sizeof(float) * SUM_VALUES };
+
+/* Whether the map can be read in place of the patch of a unit, since the patch would be a copy of a part of it. */
+static bool reads_map(const zn_conv_args *a, const plan *p, const spot *u)
+{
+    const zn_conv_shape *s = &a->s;
+    const columns c = columns_of(s, p, u);
+    const int y = u->row * s->stride + origin(s, 0), rows = p->patch_rows - (p->rows - u->rows) * s->stride;
+    return a->x_type == ZN_TYPE_BF16 && p->parts == 1 && p->cin == s->cin && y >= 0 && y + rows <= s->h &&
+           c.begin == 0 && c.end == c.all;
+}
+
+static void run_unit(const zn_conv_args *a, const plan *p, const spot *u, work *w, uint16_t *patch)
+{
+    const zn_conv_shape *s = &a->s;
+    const columns c = columns_of(s, p, u);
     const int reach = p->patch_rows - (p->rows - 1) * s->stride; /* patch rows that one row of positions reads */
+    const bool direct = reads_map(a, p, u);
+    const char *from = direct ? input_row(a, u, &c, 0) : (const char *)patch;
+    const int64_t line = (int64_t)sizeof(uint16_t) * p->cin * (direct ? s->w : p->patch_cols);
     for (int row = 0, have = 0; row < u->rows; row += BAND_ROWS) {
         const int end = least(u->rows, row + BAND_ROWS), need = (end - 1) * s->stride + reach;
         const band b = { .unit = u,
-                         .patch = patch + (int64_t)row * s->stride * p->patch_cols * p->cin,
+                         .from = from + (int64_t)row * s->stride * line,
+                         .line = line,
                          .row = row,
                          .rows = end - row,
                          .next = need,
                          .next_rows = (least(u->rows, end + BAND_ROWS) - end) * s->stride };
-        gather(a, p, u, have, need, patch);
+        if (!direct)
+            gather(a, p, u, have, need, patch);
         have = need;
         for (int phase = 0; phase < p->up * p->up; phase++)
-            for (int cout = 0; cout < s->cout; cout += TILE_ROWS)
-                slice(a, p, &b, phase, cout, c);
+            for (int cout = 0; cout < s->cout; cout += PAIR_OUTPUTS)
+                slice(a, p, &b, phase, cout, w);
     }
 }
 
@@ -493,18 +635,21 @@ static void run(const void *args, zn_range r)
 {
     const zn_conv_args *a = args;
     const plan p = plan_of(&a->s);
+    work w = { .now.c = r.scratch, .before.c = (float *)r.scratch + SUM_VALUES, .past = past_caches(a) };
     tile_begin((int)sizeof(uint16_t) * p.depth);
     for (int64_t i = r.begin; i < r.end; i++) {
         const spot u = spot_of(&p, i);
-        run_unit(a, &p, &u, r.scratch, (uint16_t *)((char *)r.scratch + SUM_BYTES));
+        run_unit(a, &p, &u, &w, (uint16_t *)((char *)r.scratch + 2 * SUM_BYTES));
     }
     tile_end();
+    finish(a, w.past, &w.before);
+    bf16_stream_end();
 }
 
 static size_t scratch_bytes(const zn_conv_shape *s)
 {
     const plan p = plan_of(s);
-    return (SUM_BYTES + patch_bytes(&p) + 63) / 64 * 64;
+    return (2 * SUM_BYTES + patch_bytes(&p) + 63) / 64 * 64;
 }
 
 static int64_t units(const zn_conv_shape *s)
@@ -536,11 +681,13 @@ static bool supports(const zn_conv_shape *s)
 }
 
 /* The errors of all layers add up. Where a network has few channels, layers with small maps are little of the work, so
- * they are left to fp32 kernels. Training keeps the same precision everywhere. */
+ * they are left to fp32 kernels. In a decoder, whose errors are half those of an encoder, and with weights of two
+ * parts, that concerns fewer of them. Training keeps the same precision everywhere. */
 static bool pays(const zn_conv_shape *s, const zn_conv_wish *wish)
 {
-    enum { COARSE_SHARE = 4, FEW_WEIGHTS = 128 * 128 };
-    return wish->changing || s->cin * s->cout > FEW_WEIGHTS || (int64_t)s->oh * s->ow * COARSE_SHARE >= wish->largest;
+    enum { COARSE_SHARE = 4, COARSE_SHARE_FINE = 16, FEW_WEIGHTS = 128 * 128 };
+    const int share = wish->grows || plan_of(s).addends > 1 ? COARSE_SHARE_FINE : COARSE_SHARE;
+    return wish->changing || s->cin * s->cout > FEW_WEIGHTS || (int64_t)s->oh * s->ow * share >= wish->largest;
 }
 
 static double flops(const zn_conv_shape *s)

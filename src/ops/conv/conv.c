@@ -77,13 +77,14 @@ static const zn_conv_kernel *kernel_of(const zn_node *n, const zn_prepare *p)
     zn_conv_shape s = shape_of(n);
     s.h = (int)(zn_whole_rows(n->source[0]) / (spec_of(n)->unshuffle ? 2 : 1));
     s.oh = (int)(zn_whole_rows(n) / (spec_of(n)->shuffle ? 2 : 1));
-    return zn_conv_choose(
-        &s, (zn_conv_wish){ .math = p->math,
-                            .whole = p->whole,
-                            .cpu = p->cpu,
-                            .changing = !p->constant_parameters,
-                            .lean = p->lean,
-                            .largest = p->math == ZN_PRECISION_F32 ? 0 : zn_graph_largest_map(n->graph) });
+    return zn_conv_choose(&s,
+                          (zn_conv_wish){ .math = p->math,
+                                          .whole = p->whole,
+                                          .cpu = p->cpu,
+                                          .changing = !p->constant_parameters,
+                                          .lean = p->lean,
+                                          .largest = p->math == ZN_PRECISION_F32 ? 0 : zn_graph_largest_map(n->graph),
+                                          .grows = p->math != ZN_PRECISION_F32 && zn_graph_grows(n->graph) });
 }
 
 /* What prepare stores for run. */
