@@ -107,6 +107,7 @@ static zn_status run_all(job *j, int frames, int runs)
         status = (j->decode ? decode : encode)(j, frames);
         printf("%s{\"wall\": %.4f, \"cpu\": %.4f}", i ? ", " : "", seconds(CLOCK_MONOTONIC) - wall,
                seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu);
+        fflush(stdout); /* what was measured counts even if the rest takes too long */
     }
     struct rusage use;
     getrusage(RUSAGE_SELF, &use);

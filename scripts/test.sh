@@ -195,9 +195,9 @@ stage_cuda() {
     fi
     release_kernels &&
         cmake -S . -B build-emulated -G Ninja -DZENITH_CUDA=EMULATED -DZENITH_TESTS=ON -DZENITH_KERNELS="$PWD/build" &&
-        cmake --build build-emulated -j "$jobs" --target check-cuda check-device check-device-ops check-device-train \
-            check-generate-device check-fp8 &&
-        run_ctest build-emulated 900 -R '^kernels.(cuda|device|device_ops|device_train|generate_device|fp8)$'
+        cmake --build build-emulated -j "$jobs" --target check-cuda check-device check-device-clips check-device-ops \
+            check-device-train check-generate-device check-fp8 &&
+        run_ctest build-emulated 900 -R '^kernels.(cuda|device|device_clips|device_ops|device_train|generate_device|fp8)$'
 }
 
 stage_fuzz() { release_kernels && KERNELS=$PWD/build scripts/fuzz.sh "$fuzz_seconds"; }

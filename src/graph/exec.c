@@ -460,7 +460,8 @@ static zn_status run_between_copies(zn_exec *e, bool look)
     const zn_status status = !look && can_record(e) ? run_recorded(e) : run_steps(e, look);
     zn_turns_end(&e->turns);
     ZN_TRY(status);
-    memset(e->arrived, copies || !e->options.device, (size_t)e->output_count);
+    for (int i = 0; i < e->output_count; i++)
+        e->arrived[i] = !e->options.device || (copies && !e->outputs[i]->partner);
     return copies ? zn_mirror_fetch(&e->mirror) : ZN_OK;
 }
 
@@ -534,7 +535,8 @@ zn_status zn_exec_check_finite(zn_exec *e)
     for (int i = 0; i < e->plan.step_count; i++)
         for (int s = 0; s < e->plan.steps[i]->source_count; s++) {
             const zn_node *n = e->plan.steps[i]->source[s];
-            if (n->op->is_leaf && n->data && !finite(n))
+            const bool is_here = !e->options.device || !n->partner;
+            if (n->op->is_leaf && n->data && is_here && !finite(n))
                 return ZN_FAIL(ZN_ENUMERIC, "the %s '%s' holds NaN or infinity", n->op->name, n->name);
         }
     ZN_TRY(run(e, true));

@@ -78,8 +78,9 @@ struct zn_node {
     bool constant;           /* computed from parameters alone */
     bool placed;             /* an output whose memory the owner provides: the plan does not move it */
     bool wide;               /* F32 in any precision, because the network may be cut here (pipeline/codec/segment.h) */
-    zn_node *partner;        /* a value that stays between runs may be 16 bits: of an output, the input that reads it in
-                              * the next run, and of that the output, as both have one type; the node itself: none */
+    zn_node *partner;        /* a value that stays between runs may be 16 bits, and a device neither gets nor gives it:
+                              * of an output, the input that reads it in the next run, and of that the output, as both
+                              * have one type; the node itself: none. The owner keeps a twin of its memory. */
     bool on_host;            /* runs on the CPU although the executor has a device, which has no kernel for it */
     int64_t whole_rows;      /* height of the whole feature map if shape may be that of one band; else 0 */
     zn_layout layout;        /* parameters */

@@ -63,6 +63,8 @@ static zn_status add_input(zn_mirror *m, const zn_plan *plan, zn_node *n)
 {
     if (listed(m->inputs, m->input_count, n))
         return ZN_OK;
+    if (n->partner)
+        return zn_mirror_block(m, n->data, zn_node_bytes(n), false);
     if (!ZN_GROW(m->inputs, m->input_room, m->input_count + 1))
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a list of inputs");
     m->inputs[m->input_count++] = n;
@@ -73,6 +75,8 @@ static zn_status add_output(zn_mirror *m, zn_node *n)
 {
     if (listed(m->outputs, m->output_count, n) || n->constant || n->op->is_leaf)
         return ZN_OK;
+    if (n->partner)
+        return zn_mirror_block(m, n->data, zn_node_bytes(n), false);
     if (!ZN_GROW(m->outputs, m->output_room, m->output_count + 1))
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a list of outputs");
     m->outputs[m->output_count++] = n;

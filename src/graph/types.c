@@ -40,8 +40,6 @@ static zn_node_types types_of(const zn_node *n, const zn_prepare *p)
     return n->op->types && !zn_runs_on_host(n, p) ? n->op->types(n, p) : (zn_node_types){ 0 };
 }
 
-static bool stays(const zn_node *n, const zn_prepare *p) { return n->partner && !on_device(p); }
-
 static bool is_codes(const zn_node *n) { return n->op->codes && n->op->codes(n); }
 
 static bool may_write(const zn_node *n, const zn_prepare *p)
@@ -49,7 +47,7 @@ static bool may_write(const zn_node *n, const zn_prepare *p)
     if (is_codes(n))
         return false;
     const bool cut = n->wide && !on_device(p);
-    return n->op->is_leaf ? stays(n, p) : !cut && types_of(n, p).result;
+    return n->op->is_leaf ? n->partner != NULL : !cut && types_of(n, p).result;
 }
 
 /* Makes F32 what a node cannot read in 16 bits, and all its values if they must have one type. Returns whether anything
@@ -57,7 +55,7 @@ static bool may_write(const zn_node *n, const zn_prepare *p)
 static bool settle(const zn_node *n, const zn_prepare *p, bool *narrow)
 {
     const zn_node_types t = types_of(n, p);
-    const bool alone = stays(n, p) && narrow[n->index] && !narrow[n->partner->index];
+    const bool alone = n->partner && narrow[n->index] && !narrow[n->partner->index];
     bool changed = alone, all = narrow[n->index] &= !alone;
     for (int s = 0; s < n->source_count; s++) {
         bool *source = &narrow[n->source[s]->index];
@@ -102,7 +100,7 @@ zn_status zn_types_choose(zn_graph *g, zn_node *const *outputs, int count, const
     for (int i = 0; i < nodes; i++)
         narrow[i] = used[i] && may_write(zn_graph_at(g, i), p);
     for (int i = 0; i < count; i++)
-        narrow[outputs[i]->index] &= stays(outputs[i], p);
+        narrow[outputs[i]->index] &= outputs[i]->partner != NULL;
     for (bool changed = true; changed;) {
         changed = false;
         for (int i = nodes - 1; i >= 0; i--)

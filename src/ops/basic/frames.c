@@ -71,9 +71,16 @@ static void frames_gradient(zn_node *n, zn_node *dy)
     }
 }
 
+/* On a device; the gradient adds floats. */
+static zn_node_types frames_types(const zn_node *n, const zn_prepare *p)
+{
+    return p->constant_parameters ? zn_host_types_of_pairs(n, p) : (zn_node_types){ 0 };
+}
+
 const zn_op zn_op_frames = { .name = "frames",
                              .shape = frames_shape,
                              .run = frames_run,
+                             .types = frames_types,
                              .host_types = zn_host_types_of_pairs,
                              .launches = zn_launches,
                              .gradient = frames_gradient };

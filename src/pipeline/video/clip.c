@@ -192,6 +192,18 @@ zn_status zn_clip_run(zn_clip *c, const float **output, zn_shape *shape)
 
 size_t zn_clip_bytes_of(const zn_clip *c) { return c->plan.run + c->plan.kept + c->plan.packed; }
 
+/* On a device: how many steps of a piece run there, and whether others have to be copied for. */
+static void add_places(const zn_clip *c, char *text, size_t size)
+{
+    const zn_exec *e = c->stages[0].exec;
+    const size_t used = strlen(text);
+    if (!c->options.device || !e)
+        return;
+    const zn_exec_places places = zn_exec_count_places(e);
+    snprintf(text + used, size - used, ", %d of %d steps on %s%s", places.steps - places.on_host, places.steps,
+             zn_device_kind(c->options.device), places.on_host ? ", the others on the CPU" : "");
+}
+
 void zn_clip_describe(const zn_clip *c, char *text, size_t size)
 {
     const double unit = 1 << 20;
@@ -208,6 +220,7 @@ void zn_clip_describe(const zn_clip *c, char *text, size_t size)
         zn_part_name(c->work.part), (long long)c->work.frame.dim[2], (long long)c->work.frame.dim[1],
         (long long)c->work.frame.dim[3], how, (double)p->run / unit, (double)p->packed / unit, (double)p->kept / unit,
         (double)(zn_clip_bytes_of(c) + c->options.held) / unit);
+    add_places(c, text, size);
 }
 
 void zn_clip_end(zn_clip *c) { c->later = false; }

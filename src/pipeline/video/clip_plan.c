@@ -13,8 +13,10 @@ static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
 static int greatest_common_divisor(int a, int b) { return b ? greatest_common_divisor(b, a % b) : a; }
 
-static size_t machine_memory(void)
+static size_t machine_memory(const zn_device *device)
 {
+    if (device)
+        return zn_device_free_memory(device);
     const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
     return pages > 0 && size > 0 ? (size_t)pages * (size_t)size : SIZE_MAX;
 }
@@ -77,8 +79,8 @@ static zn_status refuse(const zn_clip_work *w, size_t need, size_t capacity)
         return ZN_FAIL(ZN_ELIMIT,
                        "a memory budget of %.3g MiB is too small for a clip of %lldx%lld: the least is %llu MiB",
                        (double)capacity / MIB, width, height, least);
-    return ZN_FAIL(ZN_ELIMIT, "a clip of %lldx%lld takes %llu MiB of memory, more than the machine has (%.0f MiB)",
-                   width, height, least, (double)capacity / MIB);
+    return ZN_FAIL(ZN_ELIMIT, "a clip of %lldx%lld takes %llu MiB of memory, more than the %s has (%.0f MiB)", width,
+                   height, least, w->options->device ? "device" : "machine", (double)capacity / MIB);
 }
 
 zn_status zn_clip_plan_make(zn_clip_work *w, int first_frames, int later_frames, zn_clip_plan *out)
@@ -86,7 +88,7 @@ zn_status zn_clip_plan_make(zn_clip_work *w, int first_frames, int later_frames,
     enum { WHOLE, STAGES, LEAN, WAYS };
     const zn_clip_options *o = w->options;
     const size_t wanted = o->memory ? o->memory : zn_memory_available(ZN_MEMINFO) / 2;
-    const size_t capacity = o->memory ? o->memory : machine_memory();
+    const size_t capacity = o->memory ? o->memory : machine_memory(o->device);
     zn_clip_plan best = { 0 };
     for (int way = WHOLE; way < WAYS; way++) {
         zn_clip_plan p = { .lean = w->lean = way == LEAN };

@@ -102,22 +102,84 @@ zn_status zn_clip_stage_measure(const zn_clip_work *w, int number, int parts, in
     return status;
 }
 
+/* ---- what layers keep ---- */
+
+static void drop_parked(zn_clip_stage *s)
+{
+    zn_exec_free(s->parked.exec);
+    zn_graph_free(s->parked.graph);
+    s->parked = (zn_clip_parked){ 0 };
+}
+
+static void free_kept(const zn_clip_stage *s, void *kept)
+{
+    if (s->device) {
+        zn_device_lock(s->device);
+        zn_device_drop(s->device, kept);
+        zn_device_unlock(s->device);
+    }
+    zn_free(kept);
+}
+
+/* On a device its twin lasts as long as the memory: executors come and go. */
+static zn_status alloc_kept(const zn_clip_stage *s, size_t bytes, void **out)
+{
+    ZN_TRY(zn_alloc_for("frames that a layer keeps", bytes, out));
+    if (!s->device)
+        return ZN_OK;
+    zn_device_lock(s->device);
+    const zn_status status = zn_device_twin(s->device, *out, bytes);
+    zn_device_unlock(s->device);
+    if (status != ZN_OK)
+        zn_free(*out);
+    return status;
+}
+
+/* Moves what a layer keeps between device and host; without a device it is there. */
+static zn_status move_kept(const zn_clip_stage *s, void *kept, size_t bytes, bool to_device)
+{
+    if (!s->device)
+        return ZN_OK;
+    zn_device_lock(s->device);
+    if (to_device)
+        zn_device_send(s->device, kept, bytes);
+    else
+        zn_device_fetch(s->device, kept, bytes);
+    const zn_status status = zn_device_wait(s->device);
+    zn_device_unlock(s->device);
+    return status;
+}
+
+static zn_dtype dtype_of(zn_type type) { return type == ZN_TYPE_F16 ? ZN_F16 : ZN_BF16; }
+
+/* What the first piece has left, in the type of the next one. */
+static zn_status convert_kept(const zn_clip_stage *s, int i, zn_type type, size_t count, void *to)
+{
+    ZN_TRY(move_kept(s, s->kept[i], zn_type_size(s->kept_type[i]) * count, false));
+    if (type == ZN_TYPE_F32)
+        zn_to_f32(to, s->kept[i], dtype_of(s->kept_type[i]), count);
+    else
+        zn_from_f32(to, dtype_of(type), s->kept[i], count);
+    return move_kept(s, to, zn_type_size(type) * count, true);
+}
+
 /* Memory for what a layer keeps, of the type that the graph has chosen. A piece after the first may have chosen another
- * one: what the first has left is converted. */
+ * one; what waits for the old memory then goes. */
 static zn_status give_memory_to(zn_clip_stage *s, int i)
 {
     zn_node *after = s->stream.after[i];
-    const size_t count = (size_t)zn_shape_count(after->shape);
     if (i == s->kept_count || s->kept_type[i] != after->type) {
         void *room;
-        ZN_TRY(zn_alloc_for("frames that a layer keeps", zn_node_bytes(after), &room));
-        if (i == s->kept_count)
+        ZN_TRY(alloc_kept(s, zn_node_bytes(after), &room));
+        if (i == s->kept_count) {
             s->kept_count++;
-        else if (after->type == ZN_TYPE_F32)
-            zn_to_f32(room, s->kept[i], ZN_BF16, count);
-        else
-            zn_from_f32(room, ZN_BF16, s->kept[i], count);
-        zn_free(s->kept[i]);
+        } else {
+            const zn_status status =
+                s->later ? convert_kept(s, i, after->type, (size_t)zn_shape_count(after->shape), room) : ZN_OK;
+            drop_parked(s);
+            free_kept(s, status == ZN_OK ? s->kept[i] : room);
+            ZN_TRY(status);
+        }
         s->kept[i] = room;
         s->kept_type[i] = after->type;
     }
@@ -170,10 +232,37 @@ void zn_clip_stage_stop(zn_clip_stage *s)
     s->graph = NULL;
 }
 
+static void change_places(zn_clip_stage *s)
+{
+    const zn_clip_parked p = s->parked;
+    s->parked = (zn_clip_parked){ s->later, s->graph, s->exec, s->x, s->y, s->stream, s->flops };
+    s->later = p.later;
+    s->graph = p.graph;
+    s->exec = p.exec;
+    s->x = p.x;
+    s->y = p.y;
+    s->stream = p.stream;
+    s->flops = p.flops;
+}
+
+/* Whether what layers keep is where the graph expects it. */
+static bool is_ready(const zn_clip_stage *s, bool later)
+{
+    for (int i = 0; s->exec && i < s->stream.count; i++)
+        if (s->stream.after[i]->data != s->kept[i])
+            return false;
+    return s->exec && s->later == later;
+}
+
 zn_status zn_clip_stage_start(zn_clip_stage *s, const zn_clip_work *w, int frames, bool later, zn_progress_fn progress,
                               void *user)
 {
-    if (s->exec && s->later == later)
+    if (is_ready(s, later))
+        return ZN_OK;
+    s->device = w->options->device;
+    if (s->device && !w->options->memory)
+        change_places(s);
+    if (is_ready(s, later))
         return ZN_OK;
     zn_clip_stage_stop(s);
     if (s->later != later) { /* frames of another number */
@@ -196,8 +285,9 @@ zn_status zn_clip_stage_run(zn_clip_stage *s)
 void zn_clip_stage_clear(zn_clip_stage *s)
 {
     zn_clip_stage_stop(s);
+    drop_parked(s);
     for (int i = 0; i < s->kept_count; i++)
-        zn_free(s->kept[i]);
+        free_kept(s, s->kept[i]);
     zn_free(s->made);
     zn_free(s->given);
     *s = (zn_clip_stage){ 0 };

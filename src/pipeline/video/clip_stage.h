@@ -22,6 +22,17 @@ typedef struct zn_clip_work {
     bool lean; /* packed weights take no more memory than the weights */
 } zn_clip_work;
 
+/* Graph and executor for pieces of the other kind, which wait on a device: first pieces while later ones run, and the
+ * other way round. So the weights stay there, and the next clip begins at once. */
+typedef struct zn_clip_parked {
+    bool later;
+    zn_graph *graph;
+    zn_exec *exec;
+    zn_node *x, *y;
+    zn_stream stream;
+    double flops;
+} zn_clip_parked;
+
 typedef struct zn_clip_stage {
     int number; /* counted from 1; 0: the whole network */
     int parts;  /* of a piece's frames that it takes one at a time; of later pieces */
@@ -34,6 +45,8 @@ typedef struct zn_clip_stage {
     void *kept[ZN_KEPT]; /* what layers retain: outputs of a run, and inputs of the next */
     zn_type kept_type[ZN_KEPT];
     int kept_count;
+    zn_device *device; /* where these are, or NULL: the host's memory then has addresses only */
+    zn_clip_parked parked;
     float *made;  /* of a stage with a number, all but the last: its results, until the next stage has taken them */
     float *given; /* frames for the next run, if they come from several runs of the stage before */
     int filled;   /* frames of these */
