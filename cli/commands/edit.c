@@ -9,7 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { STEPS = 100, MOST = 1000 }; /* MOST: maximum number of amounts */
+enum { STEPS = 100, MOST = 1000, MOST_AMOUNT = 100 }; /* MOST: maximum number of amounts */
 
 typedef struct change {
     const options *o;
@@ -28,14 +28,15 @@ static int parse_amounts(change *c, const char *text)
     for (const char *at = text; c->count < MOST;) {
         char *end;
         const double v = strtod(at, &end);
-        if (end == at || !isfinite(v) || fabs(v) > 1e6 || (*end && *end != ','))
+        if (end == at || !isfinite(v) || fabs(v) > MOST_AMOUNT || (*end && *end != ','))
             break;
         c->amounts[c->count++] = v;
         if (!*end)
             return 1;
         at = end + 1;
     }
-    usage_error("edit", "--amount needs comma-separated numbers, not '%s'", text);
+    usage_error("edit", "--amount needs comma-separated numbers from -%d to %d, not '%s'", MOST_AMOUNT, MOST_AMOUNT,
+                text);
     return 0;
 }
 
@@ -56,6 +57,7 @@ static int row_of(const zn_diffae *d, const char *word)
     return number < count ? number : -1;
 }
 
+/* After a failure of zn_diffae_move, whose sentence names the attributes that there are. */
 static void complain_unknown(const zn_diffae *d, const char *word)
 {
     const char **names = must_alloc(NULL, (size_t)(zn_diffae_attribute_count(d) + 1) * sizeof *names);
@@ -66,7 +68,7 @@ static void complain_unknown(const zn_diffae *d, const char *word)
     if (near)
         complain("there is no attribute '%s', did you mean '%s'?", word, near);
     else
-        complain("there is no attribute '%s': --list prints them", word);
+        complain("%s; --list prints all", zn_error_text());
     free(names);
 }
 
@@ -75,7 +77,11 @@ static int find_attribute(change *c, const zn_diffae *d)
 {
     c->row = row_of(d, c->o->attribute);
     if (c->row < 0) {
-        complain_unknown(d, c->o->attribute);
+        float *none = must_alloc(NULL, (size_t)zn_diffae_width(d) * sizeof *none);
+        memset(none, 0, (size_t)zn_diffae_width(d) * sizeof *none);
+        if (zn_diffae_move(d, none, c->o->attribute, 0, none) != ZN_OK)
+            complain_unknown(d, c->o->attribute);
+        free(none);
         return 0;
     }
     const char *name = zn_diffae_attribute(d, c->row);
@@ -154,6 +160,8 @@ static zn_status render_one(const change *c, diffusion *d, const parts *p, int i
         c->scores[i] = (double)scores[c->row];
         status = diffusion_render(d, moved, p->noise, 0, picture);
     }
+    if (status == ZN_OK && p->picture->grey)
+        zn_image_make_grey(*picture);
     free(moved);
     return status;
 }

@@ -29,6 +29,8 @@ static int make(void *self, diffusion *d, results *r)
         zn_diffae_between(net, j->end[0].cond, j->end[0].noise, j->end[1].cond, j->end[1].noise,
                           i / (double)(j->frames - 1), j->now.cond, j->now.noise);
         if (diffusion_render(d, j->now.cond, j->now.noise, 0, &picture) == ZN_OK) {
+            if (j->end[0].picture->grey && j->end[1].picture->grey)
+                zn_image_make_grey(picture);
             status = results_add(r, picture);
         } else {
             complain_about(d->s->info->path);

@@ -72,7 +72,7 @@ const option option_table[] = {
     { "latent", 0, "FILE", "weights of the latent net, if the model has none", "a path",
       CMD_SAMPLE, 0, value_text, AT(latent) },
     { "attribute", 0, "NAME", "attribute to change: a name from --list, or its number", "a name or a number",
-      CMD_EDIT, 0, value_text, AT(attribute) },
+      CMD_EDIT, 0, value_once, AT(attribute) },
     { "amount", 0, "A[,A...]", "strength of the change, such as 0.3 or -0.3,0,0.3; several give several images (0.3)", "comma-separated numbers",
       CMD_EDIT, 0, value_text, AT(amount) },
     { "list", 0, NULL, "list the attributes of the classifier; with an image, also their probabilities", NULL,

@@ -77,11 +77,14 @@ static int store(options *o, const option *t, const char *value, const char *nex
     } else if (!value) {
         if (!next)
             return usage_error(o->command->name, "--%s needs %s", t->name, t->wants);
-        if (t->parse == value_text && is_option(o->command, next))
+        if ((t->parse == value_text || t->parse == value_once) && is_option(o->command, next))
             return usage_error(o->command->name, "--%s needs %s, but the option '%s' follows", t->name, t->wants, next);
         value = next;
         *taken = 1;
     }
+    if (t->parse == value_once && *(const char *const *)field)
+        return usage_error(o->command->name, "--%s is given twice, as '%s' and '%s': one at a time", t->name,
+                           *(const char *const *)field, value);
     if (!t->parse(value, field))
         return usage_error(o->command->name, "--%s needs %s, not '%s'", t->name, t->wants, value);
     return 0;

@@ -33,6 +33,8 @@ static int whole_int(const char *text, uint64_t low, uint64_t high, void *field)
     return 1;
 }
 
+int value_once(const char *text, void *field) { return value_text(text, field); }
+
 int value_text(const char *text, void *field)
 {
     *(const char **)field = text;

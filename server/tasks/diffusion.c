@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum { ENCODE_STEPS = 250, RENDER_STEPS = 20, EDIT_STEPS = 100, LATENT_STEPS = 200, GROUP = 16, FRAMES = 10 };
-enum { MOST_IMAGES = 256 };
+enum { MOST_IMAGES = 256, MOST_AMOUNT = 100 };
 
 typedef struct parts {
     zn_image *image;
@@ -94,12 +94,14 @@ static zn_status render(course *c, const float *cond, const float *noise, zn_ima
     return zn_diffae_render(c->net, 1, cond, noise, c->steps, out);
 }
 
-static zn_status render_result(course *c, const float *cond, const float *noise)
+static zn_status render_result(course *c, const float *cond, const float *noise, int grey)
 {
     zn_image *image = NULL;
     char name[16];
     snprintf(name, sizeof name, "%04d", c->job->result_count + 1);
     zn_status status = render(c, cond, noise, &image);
+    if (status == ZN_OK && grey)
+        zn_image_make_grey(image);
     if (status == ZN_OK)
         status = sv_write_image(c->job, name, image, NULL, NULL);
     zn_image_free(image);
@@ -147,14 +149,25 @@ static zn_status parse_amounts(const char *text, double *amounts, int *count)
     for (const char *at = text; *count < MOST_IMAGES;) {
         char *end;
         const double v = strtod(at, &end);
-        if (end == at || !isfinite(v) || fabs(v) > 1e6 || (*end && *end != ','))
+        if (end == at || !isfinite(v) || fabs(v) > MOST_AMOUNT || (*end && *end != ','))
             break;
         amounts[(*count)++] = v;
         if (!*end)
             return ZN_OK;
         at = end + 1;
     }
-    return ZN_FAIL(ZN_EINVALID, "amount needs comma-separated numbers, at most %d, not '%.60s'", MOST_IMAGES, text);
+    return ZN_FAIL(ZN_EINVALID, "amount needs comma-separated numbers from -%d to %d, at most %d of them, not '%.60s'",
+                   MOST_AMOUNT, MOST_AMOUNT, MOST_IMAGES, text);
+}
+
+/* Refuses an unknown attribute before the image is inverted to noise, which is slow. */
+static zn_status check_attribute(const course *c, const char *attribute)
+{
+    const size_t bytes = (size_t)zn_diffae_width(c->net) * sizeof(float);
+    float *none = memset(must_alloc(NULL, bytes), 0, bytes);
+    const zn_status status = zn_diffae_move(c->net, none, attribute, 0, none);
+    free(none);
+    return status;
 }
 
 static zn_status edit_images(course *c, const parts *p, const double *amounts, int count)
@@ -164,7 +177,7 @@ static zn_status edit_images(course *c, const parts *p, const double *amounts, i
     for (int i = 0; i < count && status == ZN_OK; i++) {
         status = zn_diffae_move(c->net, p->cond, c->job->o.attribute, amounts[i], moved);
         if (status == ZN_OK)
-            status = render_result(c, moved, p->noise);
+            status = render_result(c, moved, p->noise, p->image->grey);
     }
     free(moved);
     return status;
@@ -183,6 +196,7 @@ static zn_status edit(sv_job *job, sv_engine *e)
     if (!e->info->has_classifier)
         return ZN_FAIL(ZN_EINVALID, "the model %s has no classifier; name its weights as classifier",
                        e->info->architecture);
+    ZN_TRY(check_attribute(&c, job->o.attribute));
     zn_status status = take_image(&c, 0, &p);
     if (status == ZN_OK)
         status = edit_images(&c, &p, amounts, count);
@@ -209,7 +223,7 @@ static zn_status interpolate(sv_job *job, sv_engine *e)
         status = take_image(&c, 1, &b);
     for (int i = 0; i < frames && status == ZN_OK; i++) {
         zn_diffae_between(c.net, a.cond, a.noise, b.cond, b.noise, i / (double)(frames - 1), now.cond, now.noise);
-        status = render_result(&c, now.cond, now.noise);
+        status = render_result(&c, now.cond, now.noise, a.image->grey && b.image->grey);
     }
     parts_free(&a);
     parts_free(&b);
@@ -229,7 +243,7 @@ static zn_status sample_group(course *c, int first, int count, int latent_steps,
     ZN_TRY(zn_diffae_imagine(c->net, count, seed, latent_steps, conds));
     for (int i = 0; i < count; i++) {
         zn_diffae_noise(c->net, 1, seed + (uint64_t)i, noise);
-        ZN_TRY(render_result(c, conds + (size_t)i * (size_t)zn_diffae_width(c->net), noise));
+        ZN_TRY(render_result(c, conds + (size_t)i * (size_t)zn_diffae_width(c->net), noise, 0));
     }
     return ZN_OK;
 }

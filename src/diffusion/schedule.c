@@ -58,8 +58,8 @@ static zn_status choose_steps(zn_spacing spacing, int count, int *step)
         if (count > T)
             return ZN_FAIL(ZN_EINVALID, "%d steps are too many: at most %d", count, T);
         if (!stride)
-            return ZN_FAIL(ZN_EINVALID, "%d steps are not every so-manieth of %d: take %d or %d", count, T, below,
-                           above);
+            return ZN_FAIL(ZN_EINVALID, "%d steps cannot be spaced evenly over the %d of training: take %d or %d",
+                           count, T, below, above);
         for (int i = 0; i < count; i++)
             step[i] = i * stride;
         return ZN_OK;

@@ -76,6 +76,8 @@ def test_diffusion_and_video():
     job = server.job("edit", ["photo.png"], model="small", options={"steps": 2, "seed": 3, "encode_steps": 2, "attribute": "Smiling", "classifier": "judge"})
     program("edit", "photo.png", *few, "--encode-steps", "2", "--attribute", "Smiling", "--classifier", "models/judge", "-o", "smile.png")
     same(server.result(job), content("smile.png"), "edit with a classifier of its own")
+    job = server.job("edit", ["photo.png"], "failed", model="small", options={"attribute": "Old", "classifier": "judge"})
+    same(job["error"], "there is no attribute 'Old': the model has Smiling, Young", "an unknown attribute")
     for name in ("none", path("models/judge"), "../models/judge", "run:../models/judge"):
         assert "no weights are called" in server.job("edit", ["photo.png"], "failed", model="small", options={"attribute": "Smiling", "classifier": name})["error"]
 

@@ -6,6 +6,7 @@
 #include "diffusion/edit.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -100,6 +101,22 @@ static int row_of(const zn_diffae *d, const char *attribute)
     return end > attribute && !*end && row >= 0 && row < d->model->config.classes ? (int)row : -1;
 }
 
+/* Names the attributes that there are, as many as fit. */
+static zn_status fail_unknown(const zn_diffae *d, const char *attribute)
+{
+    char names[160] = "";
+    size_t used = 0;
+    int shown = 0;
+    const char *name;
+    while ((name = zn_diffae_attribute(d, shown)) && used + strlen(name) + 3 < sizeof names)
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", shown++ ? ", " : "", name);
+    if (!shown)
+        return ZN_FAIL(ZN_ENOTFOUND, "there is no attribute '%s': they are numbers below %d", attribute,
+                       d->model->config.classes);
+    return ZN_FAIL(ZN_ENOTFOUND, "there is no attribute '%s': the model has %s%s", attribute, names,
+                   name ? ", ..." : "");
+}
+
 zn_status zn_diffae_move(const zn_diffae *d, const float *cond, const char *attribute, double strength, float *out)
 {
     const int width = zn_diffae_width(d), classes = d->model->config.classes;
@@ -107,7 +124,7 @@ zn_status zn_diffae_move(const zn_diffae *d, const float *cond, const char *attr
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s has no classifier, so no attribute is known", d->model->info.path);
     const int row = row_of(d, attribute);
     if (row < 0)
-        return ZN_FAIL(ZN_ENOTFOUND, "there is no attribute '%s'", attribute);
+        return fail_unknown(d, attribute);
     const zn_model_parameter *w = zn_model_parameter_find(d->model, "classifier.weight");
     float *direction;
     ZN_TRY(zn_alloc_for("a direction", sizeof *direction * (size_t)width, (void **)&direction));

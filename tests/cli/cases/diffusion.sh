@@ -98,7 +98,11 @@ try edit -o x.png --model classifier --attribute Smiling
 try edit pictures/1.png -o x.png --model wide --classifier classifier --attribute Smiling
 try edit pictures/1.png -o x.png --model classifier --attribute Smilling
 try edit pictures/1.png -o x.png --model classifier --attribute 2
+try edit pictures/1.png -o x.png --model classifier --attribute Old
+try edit pictures/1.png -o x.png --model classifier --attribute Smiling --attribute Young
 try edit pictures/1.png -o x.png --model classifier --attribute Young --amount 1,,2
+try edit pictures/1.png -o x.png --model classifier --attribute Young --amount 1e9
+try edit none.png -o no/such/x.png --model classifier --attribute Young
 try edit pictures/1.png -o pictures/1.png --model classifier --attribute Young
 try edit none.png -o x.png --model classifier --attribute Young
 try interpolate pictures/1.png -o x.png --model auto
