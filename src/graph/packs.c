@@ -236,6 +236,8 @@ void zn_packs_free(zn_packs *packs)
     zn_free(packs);
 }
 
+zn_pack_cache *zn_packs_cache(const zn_packs *packs) { return packs->cache; }
+
 /* Packs while holding the lock. Otherwise two handles that start at the same time would pack the same weights twice. */
 zn_status zn_packs_get(zn_packs *packs, const zn_node *n, const zn_prepare *p, size_t bytes, zn_fetched *f,
                        const void **packed)

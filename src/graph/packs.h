@@ -29,6 +29,7 @@ int64_t zn_pack_cache_made(zn_pack_cache *cache); /* number of entries packed so
 
 ZN_MUST_USE zn_status zn_packs_new(zn_pack_cache *cache, zn_packs **out);
 void zn_packs_free(zn_packs *packs);
+zn_pack_cache *zn_packs_cache(const zn_packs *packs);
 
 /* The last values that were read of a deferred parameter (zn_deferred): layers pack it in several parts, one after the
  * other. */

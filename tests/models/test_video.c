@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -197,6 +198,15 @@ static void too_little_memory_is_said(void **state)
     expect(zn_video_encode(v, im, &clip), ZN_ELIMIT, "64x64");
     assert_null(clip);
     zn_video_free(v);
+    const char *least = strstr(zn_error_text(), "the least is ");
+    assert_non_null(least);
+    const size_t enough = strtoul(least + strlen("the least is "), NULL, 10);
+    assert_true(enough > 96); /* the program is not free */
+    assert_int_equal(zn_video_new(m, &(zn_options){ .memory = enough << 20 }, &v), ZN_OK);
+    assert_int_equal(zn_video_encode(v, im, &clip), ZN_OK);
+    assert_non_null(strstr(zn_video_plan(v, ZN_ENCODER), "MiB in all"));
+    zn_latent_free(clip);
+    zn_video_free(v);
     zn_image_free(im);
     zn_model_free(m);
 }
@@ -310,11 +320,17 @@ static void failing_memory_is_an_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pieces_have_the_bits_of_the_whole), cmocka_unit_test(stages_have_the_bits_of_the_whole),
-        cmocka_unit_test(any_number_of_pictures_comes_back), cmocka_unit_test(a_picture_is_a_clip),
-        cmocka_unit_test(pictures_may_come_together),        cmocka_unit_test(misfits_are_refused),
-        cmocka_unit_test(too_little_memory_is_said),         cmocka_unit_test(images_are_coded_one_by_one),
-        cmocka_unit_test(other_models_are_refused),          cmocka_unit_test(failing_memory_is_an_error),
+        cmocka_unit_test(pieces_have_the_bits_of_the_whole),
+        cmocka_unit_test(stages_have_the_bits_of_the_whole),
+        cmocka_unit_test(large_frames_take_what_layers_retain),
+        cmocka_unit_test(any_number_of_pictures_comes_back),
+        cmocka_unit_test(a_picture_is_a_clip),
+        cmocka_unit_test(pictures_may_come_together),
+        cmocka_unit_test(misfits_are_refused),
+        cmocka_unit_test(too_little_memory_is_said),
+        cmocka_unit_test(images_are_coded_one_by_one),
+        cmocka_unit_test(other_models_are_refused),
+        cmocka_unit_test(failing_memory_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

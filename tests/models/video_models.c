@@ -19,6 +19,15 @@ static const zn_wan_form forms[2] = {
 
 zn_model *small_wan(int which) { return wider_wan(which, forms[which].width); }
 
+static zn_model *random_model(const zn_arch *arch, const zn_config *k)
+{
+    zn_model *m;
+    assert_int_equal(zn_model_new(arch, k, &m), ZN_OK);
+    assert_int_equal(zn_model_random_part(m, ZN_ENCODER, 1), ZN_OK);
+    assert_int_equal(zn_model_random_part(m, ZN_DECODER, 1), ZN_OK);
+    return m;
+}
+
 zn_model *wider_wan(int which, int width)
 {
     const zn_config *known;
@@ -32,11 +41,19 @@ zn_model *wider_wan(int which, int width)
     k.downscale = which ? 16 : 8;
     for (int i = 0; i < 3; i++)
         form->deviation[i] = 1;
-    zn_model *m;
-    assert_int_equal(zn_model_new(arch, &k, &m), ZN_OK);
-    assert_int_equal(zn_model_random_part(m, ZN_ENCODER, 1), ZN_OK);
-    assert_int_equal(zn_model_random_part(m, ZN_DECODER, 1), ZN_OK);
-    return m;
+    return random_model(arch, &k);
+}
+
+zn_model *quarter_wan(void)
+{
+    const zn_config *known;
+    const zn_arch *arch = zn_arch_find("wan21-vae", &known);
+    zn_config k = *known;
+    zn_wan_form *form = zn_form_own(&k, sizeof *form);
+    *form = zn_wan21;
+    form->width /= 4;
+    form->back_width /= 4;
+    return random_model(arch, &k);
 }
 
 zn_model *small_taehv(int patch)
@@ -47,11 +64,7 @@ zn_model *small_taehv(int patch)
     *(zn_taehv_form *)zn_form_own(&k, sizeof(zn_taehv_form)) =
         (zn_taehv_form){ .patch = patch, .latent = 5, .width = 8, .back_width = { 12, 8, 6, 4 } };
     k.latent = 5;
-    zn_model *m;
-    assert_int_equal(zn_model_new(arch, &k, &m), ZN_OK);
-    assert_int_equal(zn_model_random_part(m, ZN_ENCODER, 1), ZN_OK);
-    assert_int_equal(zn_model_random_part(m, ZN_DECODER, 1), ZN_OK);
-    return m;
+    return random_model(arch, &k);
 }
 
 zn_model *small_video(int which) { return which < 2 ? small_wan(which) : small_taehv(which - 1); }

@@ -12,6 +12,8 @@
 zn_model *small_wan(int which);
 /* The same with `width` channels in the first layer. */
 zn_model *wider_wan(int which, int width);
+/* Wan 2.1 with a quarter of its channels, all layers. */
+zn_model *quarter_wan(void);
 /* patch: 1 or 2, at 1/8 or 1/16. Five latent channels. */
 zn_model *small_taehv(int patch);
 

@@ -4,6 +4,7 @@
 
 void pieces_have_the_bits_of_the_whole(void **state);
 void stages_have_the_bits_of_the_whole(void **state);
+void large_frames_take_what_layers_retain(void **state);
 void pictures_may_come_together(void **state);
 
 #endif

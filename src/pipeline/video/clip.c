@@ -213,7 +213,8 @@ void zn_clip_describe(const zn_clip *c, char *text, size_t size)
     if (!c->planned)
         return;
     if (p->stages)
-        snprintf(how, sizeof how, "in %d stages%s", p->stages, p->lean ? " with lean weights" : "");
+        snprintf(how, sizeof how, "in %d stages%s%s", p->stages, p->turns ? " whose weights take turns" : "",
+                 p->lean ? ", lean ones" : "");
     snprintf(
         text, size,
         "%s: clip of %lldx%lldx%lld %s, %.1f MiB, %.1f MiB of weights, %.1f MiB kept between pieces, %.1f MiB in all",

@@ -39,9 +39,14 @@ static zn_status measure_pieces(const zn_clip_work *w, int frames, bool later, z
         waiting += p->stages ? b.made + (i ? 0 : b.given * (size_t)(later ? parts : 1)) : 0;
         if (i + 1 == p->stages) /* all results of the piece */
             waiting += b.made * (size_t)(later ? parts : 1);
-        own.run = larger(own.run, b.run + waiting);
         own.kept += b.kept;
-        own.packed += b.prepared;
+        if (p->turns && b.run + waiting + b.prepared > own.run + own.packed) {
+            own.run = b.run + waiting;
+            own.packed = b.prepared;
+        } else if (!p->turns) {
+            own.run = larger(own.run, b.run + waiting);
+            own.packed += b.prepared;
+        }
         flops += b.flops * (later ? parts : 1);
     }
     *(later ? &p->later : &p->first) = flops;
@@ -85,13 +90,13 @@ static zn_status refuse(const zn_clip_work *w, size_t need, size_t capacity)
 
 zn_status zn_clip_plan_make(zn_clip_work *w, int first_frames, int later_frames, zn_clip_plan *out)
 {
-    enum { WHOLE, STAGES, LEAN, WAYS };
+    enum { WHOLE, STAGES, TURNS, LEAN, WAYS };
     const zn_clip_options *o = w->options;
     const size_t wanted = o->memory ? o->memory : zn_memory_available(ZN_MEMINFO) / 2;
     const size_t capacity = o->memory ? o->memory : machine_memory(o->device);
     zn_clip_plan best = { 0 };
     for (int way = WHOLE; way < WAYS; way++) {
-        zn_clip_plan p = { .lean = w->lean = way == LEAN };
+        zn_clip_plan p = { .turns = way >= TURNS, .lean = w->lean = way == LEAN };
         if (way != WHOLE && o->device)
             break;
         if (way != WHOLE)
@@ -104,6 +109,7 @@ zn_status zn_clip_plan_make(zn_clip_work *w, int first_frames, int later_frames,
     }
     if (total(w, &best) > capacity)
         return refuse(w, total(w, &best), capacity);
+    w->turns = best.turns;
     w->lean = best.lean;
     *out = best;
     return ZN_OK;

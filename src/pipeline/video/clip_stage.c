@@ -214,9 +214,11 @@ static zn_status build(zn_clip_stage *s, const zn_clip_work *w, int frames, bool
     }
     s->flops = zn_graph_flops(s->graph, s->y);
     const zn_clip_options *o = w->options;
+    if (w->turns && o->packs)
+        ZN_TRY(zn_packs_new(zn_packs_cache(o->packs), &s->packs));
     const zn_exec_options options = { .pool = o->pool,
                                       .device = o->device,
-                                      .packs = o->packs,
+                                      .packs = s->packs ? s->packs : o->packs,
                                       .math = o->math,
                                       .lean = w->lean,
                                       .progress = progress,
@@ -228,8 +230,10 @@ void zn_clip_stage_stop(zn_clip_stage *s)
 {
     zn_exec_free(s->exec);
     zn_graph_free(s->graph);
+    zn_packs_free(s->packs);
     s->exec = NULL;
     s->graph = NULL;
+    s->packs = NULL;
 }
 
 static void change_places(zn_clip_stage *s)

@@ -1,5 +1,6 @@
 /* One stage of a clip: a part of the network between two cuts (nn/video.h), or all of it, with what its layers retain.
- * It takes a few frames at a time. Graph and executor exist while it runs; what layers retain stays.
+ * It takes a few frames at a time. Graph and executor exist while it runs, and so may packed weights; what layers
+ * retain stays.
  *
  *     zn_clip_stage s = { .number = 2, .parts = 4 };
  *     ZN_TRY(zn_clip_stage_start(&s, &work, frame, frames, later));
@@ -19,7 +20,8 @@ typedef struct zn_clip_work {
     zn_part part;
     zn_shape frame; /* of the part's input */
     const zn_clip_options *options;
-    bool lean; /* packed weights take no more memory than the weights */
+    bool turns; /* packed weights are there only while their stage is */
+    bool lean;  /* packed weights take no more memory than the weights */
 } zn_clip_work;
 
 /* Graph and executor for pieces of the other kind, which wait on a device: first pieces while later ones run, and the
@@ -39,6 +41,7 @@ typedef struct zn_clip_stage {
     bool later; /* what the graph is for: not the first piece */
     zn_graph *graph;
     zn_exec *exec;
+    zn_packs *packs; /* its own, where weights take turns */
     zn_node *x, *y;
     zn_stream stream;
     double flops;        /* of a run */

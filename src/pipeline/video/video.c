@@ -89,10 +89,14 @@ const char *zn_video_plan(zn_video *v, zn_part part)
     return v->plan;
 }
 
+/* What a process takes besides: the program and its libraries, an image that is read or written, one layer's weights on
+ * their way from the file. */
+enum { PROCESS = 96 << 20 };
+
 static zn_clip_options clip_options(const zn_video *v)
 {
     const zn_compute *k = &v->compute;
-    size_t held = zn_model_bytes(v->model);
+    size_t held = zn_model_bytes(v->model) + PROCESS;
     for (int i = 0; i < 2; i++)
         held += v->part[i] ? zn_clip_bytes_of(v->part[i]) : 0;
     return (zn_clip_options){ .pool = k->pool,
