@@ -70,7 +70,8 @@ static int64_t first_fit(const zn_graph *g, const life *lives, const int64_t *of
     return at;
 }
 
-/* Source whose memory n may reuse: no later node reads it, and n reads it once. */
+/* Source whose memory n may reuse: no later node reads it, and n reads it once. Of another type, a kernel would
+ * overwrite what it has not read yet. */
 static zn_node *take_over(const zn_node *n, const life *lives, const int64_t *offset)
 {
     const int index = n->op->in_place ? n->op->in_place(n) : -1;
@@ -81,7 +82,7 @@ static zn_node *take_over(const zn_node *n, const life *lives, const int64_t *of
     for (int s = 0; s < n->source_count; s++)
         reads += n->source[s] == source;
     const life *l = &lives[source->index];
-    const bool fits = l->bytes == lives[n->index].bytes;
+    const bool fits = l->bytes == lives[n->index].bytes && source->type == n->type;
     return offset[source->index] >= 0 && l->last == n->index && reads == 1 && fits ? source : NULL;
 }
 

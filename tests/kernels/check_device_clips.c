@@ -43,7 +43,7 @@ static zn_model *small_wan(const char *name)
     zn_wan_form *form = zn_form_own(&k, sizeof *form);
     form->width = form->back_width = 8;
     form->blocks = 1;
-    form->latent = k.latent = 8;
+    form->latent = k.latent = 4; /* so that some maps have less than 64 bytes */
     for (int i = 0; i < 4; i++)
         form->mult[i] = i ? 2 : 1;
     for (int i = 0; i < form->latent; i++)
