@@ -17,11 +17,8 @@
 
 zn_status new_video(session *s, const zn_options *compute, zn_video **out)
 {
-    const int on_cpu = !compute->device || !strcmp(compute->device, "cpu");
-    zn_status status = compute->memory && on_cpu ? zn_model_release(s->model) : ZN_OK;
     *out = NULL;
-    if (status == ZN_OK)
-        status = zn_video_new(s->model, compute, out);
+    const zn_status status = zn_video_new(s->model, compute, out);
     if (status == ZN_OK && compute->blend)
         note(s->o, "tiles of %d pixels are blended: the result is approximate", compute->tile);
     return status;

@@ -62,6 +62,9 @@ typedef struct zn_start {
 /* Values of a parameter that are read from their file when a step packs them, and not kept. */
 typedef struct zn_deferred {
     zn_status (*read)(const struct zn_deferred *self, float *out); /* all of them, in our layout */
+    /* Optional, if the file has 8 bits for each: reads these as numbers from 0 to 255, and what they stand for into
+     * meanings[256] (kernels/coded.h). That of 0 is 0. */
+    zn_status (*read_codes)(const struct zn_deferred *self, float *out, float *meanings);
 } zn_deferred;
 
 struct zn_node {
@@ -142,6 +145,8 @@ typedef struct zn_packing {
     const void *kernel; /* kernel that reads the packed weights */
     int geometry[10];   /* geometry of the layer, never of the image */
     unsigned sources;   /* bit i: pack reads source i, which is constant */
+    size_t coded;       /* not 0: bytes that pack writes, to be kept as codes (kernels/coded.h); packed is their size */
+    zn_type type;       /* with coded: of the numbers that pack writes */
 } zn_packing;
 
 struct zn_op {

@@ -105,23 +105,45 @@ static key key_of(const zn_node *n, const zn_prepare *p, size_t size)
 
 /* ---- packing ---- */
 
+static zn_node *viewed(const zn_node *source)
+{
+    return source->op->view && source->source_count ? source->source[0] : (zn_node *)source;
+}
+
 zn_node *zn_deferred_source(const zn_node *source)
 {
-    zn_node *n = (zn_node *)source;
-    if (n->op->view && n->source_count)
-        n = n->source[0];
+    zn_node *n = viewed(source);
     return n->op == &zn_op_parameter && !n->data && n->deferred ? n : NULL;
 }
 
-static zn_status fetch(zn_fetched *f, const zn_node *parameter)
+bool zn_is_coded(const zn_node *source)
 {
-    if (f->of == parameter->deferred)
+    const zn_node *n = viewed(source);
+    return n->op == &zn_op_parameter && n->deferred && n->deferred->read_codes;
+}
+
+static zn_status fetch(zn_fetched *f, const zn_node *parameter, bool codes)
+{
+    const zn_deferred *d = parameter->deferred;
+    if (f->of == d && f->codes == codes)
         return ZN_OK;
     zn_free(f->values);
-    *f = (zn_fetched){ 0 };
+    *f = (zn_fetched){ .codes = codes };
     ZN_TRY(zn_alloc_for("weights", sizeof(float) * (size_t)zn_shape_count(parameter->shape), (void **)&f->values));
-    ZN_TRY(parameter->deferred->read(parameter->deferred, f->values));
-    f->of = parameter->deferred;
+    ZN_TRY(codes ? d->read_codes(d, f->values, f->meanings) : d->read(d, f->values));
+    f->of = d;
+    return ZN_OK;
+}
+
+/* Packs the codes themselves, as numbers. */
+static zn_status pack_codes(const zn_node *n, const zn_prepare *p, const zn_packing *how, const zn_fetched *f,
+                            void *packed)
+{
+    void *numbers;
+    ZN_TRY(zn_alloc_for("packed weights", how->coded, &numbers));
+    n->op->pack(n, p, numbers);
+    zn_coded_pack(numbers, how->coded, how->type, f->meanings, packed);
+    zn_free(numbers);
     return ZN_OK;
 }
 
@@ -129,9 +151,10 @@ static zn_status fetch(zn_fetched *f, const zn_node *parameter)
 zn_status zn_pack_into(const zn_node *n, const zn_prepare *p, zn_fetched *f, void *packed)
 {
     zn_node *weights = NULL, *parameter = NULL;
-    const unsigned sources = n->op->packing(n, p).sources;
+    const zn_packing how = n->op->packing(n, p);
+    zn_status status = ZN_OK;
     for (int i = 0; i < n->source_count && !parameter; i++)
-        if (sources & 1u << i) {
+        if (how.sources & 1u << i) {
             weights = n->source[i];
             parameter = zn_deferred_source(weights);
         }
@@ -139,12 +162,15 @@ zn_status zn_pack_into(const zn_node *n, const zn_prepare *p, zn_fetched *f, voi
         n->op->pack(n, p, packed);
         return ZN_OK;
     }
-    ZN_TRY(fetch(f, parameter));
+    ZN_TRY(fetch(f, parameter, how.coded > 0));
     parameter->data = f->values;
     weights->data = weights == parameter ? f->values : weights->op->view(weights);
-    n->op->pack(n, p, packed);
+    if (how.coded)
+        status = pack_codes(n, p, &how, f, packed);
+    else
+        n->op->pack(n, p, packed);
     parameter->data = weights->data = NULL;
-    return ZN_OK;
+    return status;
 }
 
 /* ---- entries; the cache is locked ---- */

@@ -18,6 +18,7 @@
 #define ZN_PACKS_H
 
 #include "graph/graph.h"
+#include "kernels/coded.h"
 
 typedef struct zn_pack_cache zn_pack_cache;
 typedef struct zn_packs zn_packs;
@@ -35,7 +36,9 @@ zn_pack_cache *zn_packs_cache(const zn_packs *packs);
  * other. */
 typedef struct zn_fetched {
     const zn_deferred *of;
+    bool codes;    /* values are codes */
     float *values; /* zn_free it in the end */
+    float meanings[ZN_CODES];
 } zn_fetched;
 
 /* Finds or makes the packed weights of a node: `bytes` bytes (zn_needs.packed). The constant sources of the node must
@@ -46,5 +49,7 @@ ZN_MUST_USE zn_status zn_packs_get(zn_packs *packs, const zn_node *n, const zn_p
 ZN_MUST_USE zn_status zn_pack_into(const zn_node *n, const zn_prepare *p, zn_fetched *f, void *packed);
 /* The deferred parameter that a source of a node is, or is a part of; NULL: it is none, or has values. */
 zn_node *zn_deferred_source(const zn_node *source);
+/* Whether it is deferred and has 8 bits for each value in its file; also while it has values, to pack them. */
+bool zn_is_coded(const zn_node *source);
 
 #endif

@@ -80,6 +80,9 @@ typedef struct zn_conv_kernel {
     size_t (*packed_bytes)(const zn_conv_shape *s);
     void (*pack)(const zn_conv_shape *s, const float *w,
                  void *packed); /* the same bytes for any n, map size and thread count */
+    /* Optional: whether packed is only the weights in another order, as numbers of the type of `math` (F32 or BF16),
+     * and zeros (coded.h). NULL: no. */
+    bool (*rearranges)(const zn_conv_shape *s);
     /* Devices, where pack cannot read weights that change between runs: the same with zn_launch, in one unit. */
     void (*pack_there)(const void *conv_pack_args, zn_range unit);
     size_t (*scratch_bytes)(const zn_conv_shape *s); /* per thread */

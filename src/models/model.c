@@ -4,6 +4,8 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "base/rng.h"
+#include "io/weights/scaled.h"
+#include "kernels/coded.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -275,6 +277,37 @@ static zn_status read_stored(const zn_deferred *self, float *out)
     return ZN_OK;
 }
 
+/* Whether one table says what all bytes of a tensor stand for. all: the tensor [1][256] of all codes. */
+static zn_status codes_of(const zn_weights *file, const zn_weight *t, const uint8_t *codes, zn_packed *all, bool *coded)
+{
+    *coded = false;
+    if ((t->dtype != ZN_F8_E4M3 && t->dtype != ZN_F8_E5M2 && t->dtype != ZN_I8) || t->rank < 1)
+        return ZN_OK;
+    ZN_TRY(zn_scaled_rows(file, t, all));
+    *coded = !all->groups && !all->rotated;
+    all->data = codes;
+    all->row_bytes = ZN_CODES;
+    return ZN_OK;
+}
+
+/* The same as codes. */
+static zn_status read_codes(const zn_deferred *self, float *out, float *meanings)
+{
+    const stored_values *v = (const stored_values *)self;
+    uint8_t codes[ZN_CODES];
+    zn_packed all = { 0 };
+    bool coded;
+    zn_weight bytes = *v->tensor;
+    bytes.dtype = ZN_U8;
+    for (int c = 0; c < ZN_CODES; c++)
+        codes[c] = (uint8_t)c;
+    ZN_TRY(codes_of(v->file, v->tensor, codes, &all, &coded));
+    zn_packed_row(&all, 0, 0, ZN_CODES, meanings);
+    ZN_TRY(zn_weight_import(&bytes, v->shape, v->layout, out));
+    zn_map_release(&v->file->map, v->tensor->data, v->tensor->bytes);
+    return ZN_OK;
+}
+
 /* The open file of this path. */
 static zn_status open_file(zn_model *m, const char *path, const zn_weights **out)
 {
@@ -290,23 +323,26 @@ static zn_status open_file(zn_model *m, const char *path, const zn_weights **out
     return ZN_OK;
 }
 
-/* Small parameters stay, and so do those that layers read as they are. */
+/* Small parameters stay, and so do those that layers read as they are: all but dense convolutions. */
 static zn_status release(zn_model *m, zn_model_parameter *p)
 {
     enum { LEAST = 1 << 14 };
     const zn_weights *file;
-    if (!p->data || !p->file || zn_shape_count(p->shape) < LEAST ||
-        (p->layout != ZN_LAYOUT_CONV && p->layout != ZN_LAYOUT_CONV3D))
+    zn_packed all;
+    bool coded;
+    const bool dense = p->layout == ZN_LAYOUT_CONV3D || (p->layout == ZN_LAYOUT_CONV && p->shape.dim[2] > 1);
+    if (!p->data || !p->file || zn_shape_count(p->shape) < LEAST || !dense)
         return ZN_OK;
     ZN_TRY(open_file(m, p->file, &file));
     const zn_weight *tensor = file ? zn_weights_find(file, p->tensor) : NULL;
     if (!tensor)
         return ZN_OK;
     ZN_TRY(zn_weight_check_shape(tensor, p->shape, p->layout));
+    ZN_TRY(codes_of(file, tensor, NULL, &all, &coded));
     stored_values *v = zn_arena_alloc(&m->arena, sizeof *v);
     if (!v)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a model");
-    *v = (stored_values){ { read_stored }, file, tensor, p->shape, p->layout };
+    *v = (stored_values){ { read_stored, coded ? read_codes : NULL }, file, tensor, p->shape, p->layout };
     p->deferred = &v->as;
     zn_free(p->data);
     p->data = NULL;

@@ -8,6 +8,7 @@
 
 #include "base/convert.h"
 #include "base/cpu.h"
+#include "kernels/coded.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -173,6 +174,39 @@ static void check_packing(const zn_conv_kernel *k, const conv_data *d)
     fenced_free(b);
 }
 
+/* Weights of 8 bits, packed as codes and expanded, are the bytes that the kernel packs of the weights. */
+static void check_codes(const zn_conv_kernel *k, const conv_data *d)
+{
+    if (!k->rearranges || !k->rearranges(&d->s))
+        return;
+    const zn_type type = k->math == ZN_PRECISION_F32 ? ZN_TYPE_F32 : ZN_TYPE_BF16;
+    const int64_t count = (int64_t)d->s.kh * d->s.kw * d->s.cin * d->s.cout;
+    const size_t bytes = k->packed_bytes(&d->s), coded = zn_coded_bytes(bytes, type);
+    const int64_t floats = (int64_t)(bytes / sizeof(float));
+    float *codes = fenced_new(count, true), *values = fenced_new(count, true), *packed = fenced_new(floats, true);
+    float *numbers = fenced_new(floats, true), *kept = fenced_new((int64_t)((coded + 3) / sizeof(float)), true);
+    float meanings[ZN_CODES];
+    for (int c = 0; c < ZN_CODES; c++)
+        meanings[c] = (float)(c * c) * (c % 2 ? -0.013f : 0.37f);
+    for (int64_t i = 0; i < count; i++) {
+        codes[i] = (float)(i * 2654435761u % ZN_CODES);
+        values[i] = meanings[(int)codes[i]];
+    }
+    k->pack(&d->s, values, packed);
+    k->pack(&d->s, codes, numbers);
+    zn_coded_pack(numbers, bytes, type, meanings, kept);
+    memset(numbers, 0x5a, bytes);
+    zn_k_expand(&(zn_expand_args){ .coded = kept, .type = type, .y = numbers },
+                (zn_range){ 0, (int64_t)(bytes / zn_type_size(type)), NULL });
+    if (memcmp(packed, numbers, bytes))
+        conv_fail(k->name, &d->s, "codes stand for other weights");
+    fenced_free(codes);
+    fenced_free(values);
+    fenced_free(packed);
+    fenced_free(numbers);
+    fenced_free(kept);
+}
+
 static const zn_conv_kernel *reference(void)
 {
     const zn_conv_kernel *last = NULL;
@@ -220,6 +254,7 @@ static void check_shape(const zn_conv_shape *s, uint32_t cpu, int index)
         if (applies(*k, s, cpu)) {
             check_splits(*k, &d, conv_option_list[5]);
             check_packing(*k, &d);
+            check_codes(*k, &d);
         }
     for (const zn_conv_kernel *const *k = zn_conv_kernels; *k; k++)
         if (applies(*k, s, cpu))

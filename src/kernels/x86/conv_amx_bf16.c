@@ -670,6 +670,13 @@ static void pack(const zn_conv_shape *s, const float *w, void *packed)
     plan_pack(s, &p, w, packed);
 }
 
+/* Not sums of weights, nor sums of two numbers. */
+static bool rearranges(const zn_conv_shape *s)
+{
+    const plan p = plan_of(s);
+    return p.up == 1 && p.parts == 1 && p.addends == 1;
+}
+
 /* The kernels of the phases have the same size only if the original size is odd. A tile product takes the same time
  * for any number of useful values; it pays from eight on. */
 static bool supports(const zn_conv_shape *s)
@@ -713,6 +720,7 @@ const zn_conv_kernel zn_conv_amx_bf16 = {
     .pays = pays,
     .packed_bytes = packed_bytes,
     .pack = pack,
+    .rearranges = rearranges,
     .scratch_bytes = scratch_bytes,
     .units = units,
     .run = run,

@@ -2,6 +2,8 @@
  * packs the weights for it: once if they are constant, otherwise in every run, several convolutions at once. A device
  * packs changing weights itself, just before it multiplies with them. */
 #include "base/fail.h"
+#include "graph/packs.h"
+#include "kernels/coded.h"
 #include "kernels/narrow.h"
 #include "ops/ops.h"
 
@@ -90,14 +92,23 @@ static const zn_conv_kernel *kernel_of(const zn_node *n, const zn_prepare *p)
 /* What prepare stores for run. */
 typedef struct prepared {
     const zn_conv_kernel *kernel;
-    /* Never change; change between runs; computed in the same run; on a device, and not constant. */
-    enum { PACKED, REFRESHED, COMPUTED, THERE } weights;
+    /* Never change; likewise, as codes; change between runs; computed in the same run; on a device, and not constant.
+     */
+    enum { PACKED, CODED, REFRESHED, COMPUTED, THERE } weights;
 } prepared;
+
+static zn_type type_of(const zn_conv_kernel *k) { return k->math == ZN_PRECISION_F32 ? ZN_TYPE_F32 : ZN_TYPE_BF16; }
+
+static bool keeps_codes(const zn_node *n, const zn_conv_kernel *k)
+{
+    const zn_conv_shape s = shape_of(n);
+    return !spec_of(n)->flipped && zn_is_coded(n->source[1]) && k->rearranges && k->rearranges(&s);
+}
 
 static int weights_of(const zn_node *n, const zn_prepare *p)
 {
     if (zn_is_constant(n->source[1]) && p->constant_parameters)
-        return PACKED;
+        return keeps_codes(n, kernel_of(n, p)) ? CODED : PACKED;
     return kernel_of(n, p)->pack_there ? THERE : zn_is_constant(n->source[1]) ? REFRESHED : COMPUTED;
 }
 
@@ -108,10 +119,10 @@ static size_t flipped_bytes(const zn_node *n)
 
 static size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-/* Bytes of shared scratch that hold weights packed in the same run; the kernel's workspace follows. */
+/* Bytes of shared scratch that hold weights packed or expanded in the same run; the kernel's workspace follows. */
 static size_t packed_now(const zn_conv_kernel *k, const zn_conv_shape *s, int weights)
 {
-    return weights == COMPUTED || weights == THERE ? aligned(k->packed_bytes(s)) : 0;
+    return weights == COMPUTED || weights == THERE || weights == CODED ? aligned(k->packed_bytes(s)) : 0;
 }
 
 static size_t room_of(const zn_node *n, const zn_conv_kernel *k)
@@ -131,7 +142,9 @@ static zn_needs needs(const zn_node *n, const zn_prepare *p)
     return (zn_needs){ .thread_scratch = scratch > flipped ? scratch : flipped,
                        .shared_scratch = packed_now(k, &s, weights) + room_of(n, k),
                        .refreshed = weights == REFRESHED ? packed : 0,
-                       .packed = weights == PACKED ? aligned(packed) + flipped : 0,
+                       .packed = weights == PACKED  ? aligned(packed) + flipped
+                                 : weights == CODED ? aligned(zn_coded_bytes(packed, type_of(k)))
+                                                    : 0,
                        .prepared = sizeof(prepared) };
 }
 
@@ -163,10 +176,13 @@ static void pack(const zn_node *n, const zn_prepare *p, void *packed)
 static zn_packing packing(const zn_node *n, const zn_prepare *p)
 {
     const zn_conv_shape s = shape_of(n);
-    return (zn_packing){ .kernel = kernel_of(n, p),
+    const zn_conv_kernel *k = kernel_of(n, p);
+    return (zn_packing){ .kernel = k,
                          .geometry = { s.kh, s.kw, s.cin, s.cout, s.stride, s.pad, s.up2, s.unshuffle, s.shuffle,
                                        spec_of(n)->flipped },
-                         .sources = 1u << 1 };
+                         .sources = 1u << 1,
+                         .coded = keeps_codes(n, k) ? k->packed_bytes(&s) : 0,
+                         .type = type_of(k) };
 }
 
 static void refresh(const zn_node *n, const void *memory, void *refreshed, void *scratch)
@@ -175,13 +191,16 @@ static void refresh(const zn_node *n, const void *memory, void *refreshed, void 
     pack_for(n, q->kernel, refreshed, scratch);
 }
 
-/* Packs weights that are computed in the same run, or that a device has. */
+/* Packs weights that are computed in the same run, or that a device has, and expands codes. */
 static void pack_now(const zn_node *n, const prepared *q, const zn_launch_context *c)
 {
     const zn_conv_pack_args a = {
         .s = shape_of(n), .w = n->source[1]->data, .packed = c->shared, .flipped = spec_of(n)->flipped
     };
-    if (q->weights == THERE)
+    if (q->weights == CODED)
+        zn_launch(c, zn_k_expand, (int64_t)(q->kernel->packed_bytes(&a.s) / zn_type_size(type_of(q->kernel))), 1 << 16,
+                  &(zn_expand_args){ .coded = c->packed, .type = type_of(q->kernel), .y = c->shared });
+    else if (q->weights == THERE)
         zn_launch(c, q->kernel->pack_there, 1, 1, &a);
     else if (q->weights == COMPUTED)
         pack_for(n, q->kernel, c->shared, c->scratch);

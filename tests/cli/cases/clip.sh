@@ -7,6 +7,8 @@ zenith encode -m $model --clip frames | sed 's/  [0-9.]* ms//'
 zenith info frames.safetensors | sed -n '/^model/,/^downscale/p'
 zenith encode -q -m $model --clip frames/f{1..10}.png -o listed.safetensors && cmp frames.safetensors listed.safetensors
 zenith encode -q -m $model --clip frames -t 1 -o - >piped.safetensors && cmp frames.safetensors piped.safetensors
+# Encoding is f32 unless asked otherwise.
+zenith encode -q -m $model --clip frames -p f32 -o f32.safetensors && cmp frames.safetensors f32.safetensors
 zenith decode -m $model frames.safetensors -o out/ | sed 's/  [0-9.]* ms//'
 ls out
 zenith info --json out/frames_0009.png | jsoncheck -p width height

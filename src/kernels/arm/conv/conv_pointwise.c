@@ -35,6 +35,8 @@ static void pack(const zn_conv_shape *s, const float *w, void *packed)
                 *to++ = w[(int64_t)k * s->cout + o + j];
 }
 
+static bool rearranges(const zn_conv_shape *s) { return s->cin > 0; }
+
 /* The bias, and copies of the last few pixels and their outputs. */
 static size_t scratch_bytes(const zn_conv_shape *s)
 {
@@ -111,6 +113,7 @@ const zn_conv_kernel zn_conv_pointwise_neon = {
     .supports = supports,
     .packed_bytes = packed_bytes,
     .pack = pack,
+    .rearranges = rearranges,
     .scratch_bytes = scratch_bytes,
     .units = units,
     .run = run,

@@ -11,6 +11,7 @@ static size_t packed_bytes(const zn_conv_shape *s)
 }
 
 static void pack(const zn_conv_shape *s, const float *w, void *packed) { memcpy(packed, w, packed_bytes(s)); }
+static bool rearranges(const zn_conv_shape *s) { return s->cin > 0; }
 static size_t scratch_bytes(const zn_conv_shape *s) { return sizeof(double) * (size_t)s->cout; }
 static int64_t units(const zn_conv_shape *s) { return (int64_t)s->n * s->oh; }
 
@@ -71,6 +72,7 @@ const zn_conv_kernel zn_conv_ref = {
     .supports = supports,
     .packed_bytes = packed_bytes,
     .pack = pack,
+    .rearranges = rearranges,
     .scratch_bytes = scratch_bytes,
     .units = units,
     .run = run,

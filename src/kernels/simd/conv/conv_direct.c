@@ -282,6 +282,8 @@ static void pack(const zn_conv_shape *s, const float *w, void *packed)
                 *to++ = i < k && j < s->cout ? w[(int64_t)i * s->cout + j] : 0;
 }
 
+static bool rearranges(const zn_conv_shape *s) { return s->cin > 0; }
+
 const zn_conv_kernel ZN_KERNEL(conv_direct) = {
     .name = "direct-f32-" ZN_ISA_NAME,
     .math = ZN_PRECISION_F32,
@@ -290,6 +292,7 @@ const zn_conv_kernel ZN_KERNEL(conv_direct) = {
     .supports = supports,
     .packed_bytes = packed_bytes,
     .pack = pack,
+    .rearranges = rearranges,
     .scratch_bytes = scratch_bytes,
     .units = units,
     .run = run,
