@@ -10,7 +10,7 @@
 
 static zn_status keep_block(zn_mirror *m, const void *host, bool weights)
 {
-    if (!ZN_GROW(m->blocks, m->block_room, m->block_count + 1))
+    if (!ZN_GROW(m->blocks, m->block_capacity, m->block_count + 1))
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a list of the device's blocks");
     m->blocks[m->block_count++] = (struct zn_mirror_block){ host, weights };
     return ZN_OK;
@@ -38,10 +38,10 @@ zn_status zn_mirror_weights(zn_mirror *m, const void *host, size_t bytes)
     return ZN_OK;
 }
 
-static zn_status give_room(zn_mirror *m, zn_node *n)
+static zn_status give_buffer(zn_mirror *m, zn_node *n)
 {
     void *host;
-    ZN_TRY(zn_device_room(m->device, zn_node_bytes(n), &host));
+    ZN_TRY(zn_device_pinned_twin(m->device, zn_node_bytes(n), &host));
     const zn_status status = keep_block(m, host, false);
     if (status != ZN_OK) {
         zn_device_drop(m->device, host);
@@ -65,10 +65,10 @@ static zn_status add_input(zn_mirror *m, const zn_plan *plan, zn_node *n)
         return ZN_OK;
     if (n->partner)
         return zn_mirror_block(m, n->data, zn_node_bytes(n), false);
-    if (!ZN_GROW(m->inputs, m->input_room, m->input_count + 1))
+    if (!ZN_GROW(m->inputs, m->input_capacity, m->input_count + 1))
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a list of inputs");
     m->inputs[m->input_count++] = n;
-    return plan->offset[n->index] >= 0 ? give_room(m, n) : zn_mirror_block(m, n->data, zn_node_bytes(n), false);
+    return plan->offset[n->index] >= 0 ? give_buffer(m, n) : zn_mirror_block(m, n->data, zn_node_bytes(n), false);
 }
 
 static zn_status add_output(zn_mirror *m, zn_node *n)
@@ -77,10 +77,10 @@ static zn_status add_output(zn_mirror *m, zn_node *n)
         return ZN_OK;
     if (n->partner)
         return zn_mirror_block(m, n->data, zn_node_bytes(n), false);
-    if (!ZN_GROW(m->outputs, m->output_room, m->output_count + 1))
+    if (!ZN_GROW(m->outputs, m->output_capacity, m->output_count + 1))
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a list of outputs");
     m->outputs[m->output_count++] = n;
-    return n->placed ? zn_mirror_block(m, n->data, zn_node_bytes(n), false) : give_room(m, n);
+    return n->placed ? zn_mirror_block(m, n->data, zn_node_bytes(n), false) : give_buffer(m, n);
 }
 
 /* Weights in their file format. */

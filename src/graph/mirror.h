@@ -13,9 +13,9 @@ typedef struct zn_mirror {
         const void *host; /* block for which this mirror made a twin */
         bool weights;     /* never changed */
     } * blocks;
-    size_t block_count, block_room;
+    size_t block_count, block_capacity;
     zn_node **inputs, **outputs;
-    size_t input_count, input_room, output_count, output_room;
+    size_t input_count, input_capacity, output_count, output_capacity;
 } zn_mirror;
 
 /* Inputs and outputs in the plan's block move to host memory of their own that copies to the device fastest. Parameters

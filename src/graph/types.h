@@ -20,7 +20,7 @@ ZN_MUST_USE zn_status zn_types_choose(zn_graph *g, zn_node *const *outputs, int 
 
 /* Bytes of a node's values, with those after its result (zn_op.tail). */
 size_t zn_node_bytes(const zn_node *n);
-/* What stands after the result. */
+/* What follows the result. */
 float *zn_node_tail(const zn_node *n);
 
 #endif

@@ -84,7 +84,7 @@ typedef struct zn_conv_kernel {
      * and zeros (coded.h). NULL: no. */
     bool (*rearranges)(const zn_conv_shape *s);
     /* Devices, where pack cannot read weights that change between runs: the same with zn_launch, in one unit. */
-    void (*pack_there)(const void *conv_pack_args, zn_range unit);
+    void (*pack_on_device)(const void *conv_pack_args, zn_range unit);
     size_t (*scratch_bytes)(const zn_conv_shape *s); /* per thread */
     /* Optional: bytes that all threads share, for a map x of this type. NULL: none. */
     size_t (*workspace_bytes)(const zn_conv_shape *s, zn_type x);

@@ -72,7 +72,7 @@ void zn_device_drop(zn_device *d, const void *host);
 /* Whether this very buffer has a twin. */
 bool zn_device_has(const zn_device *d, const void *host, size_t bytes);
 /* Allocates host memory with the fastest transfers to the device, and its twin. zn_device_drop frees both. */
-ZN_MUST_USE zn_status zn_device_room(zn_device *d, size_t bytes, void **host);
+ZN_MUST_USE zn_status zn_device_pinned_twin(zn_device *d, size_t bytes, void **host);
 
 void zn_device_send(zn_device *d, const void *host, size_t bytes);
 void zn_device_fetch(zn_device *d, void *host, size_t bytes);

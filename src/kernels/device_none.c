@@ -57,7 +57,7 @@ void zn_window_done(zn_window *w, int slot) { (void)w, (void)slot; }
 void zn_window_clear(zn_window *w) { (void)w; }
 void *zn_device_pinned(zn_device *d, size_t bytes) { return (void)d, (void)bytes, NULL; }
 void zn_device_unpin(zn_device *d, void *host) { (void)d, (void)host; }
-zn_status zn_device_room(zn_device *d, size_t bytes, void **host)
+zn_status zn_device_pinned_twin(zn_device *d, size_t bytes, void **host)
 {
     return (void)d, (void)bytes, (void)host, ZN_EUNSUPPORTED;
 }

@@ -2,8 +2,8 @@
  * with a descriptor, one line in registry.c.
  *
  * An autoencoder maps image [N,H,W,3] in [0,1] to latent [N,H/d,W/d,C] and back. A restorer maps image and hints
- * [N,H,W,inputs] to image: its whole network stands in the place of the encoder. A video autoencoder knows clips
- * besides: frames [T,H,W,3] in the place of samples, none of which sees a later one. */
+ * [N,H,W,inputs] to image: its whole network is the encoder. A video autoencoder also
+ * takes videos: frames [T,H,W,3] instead of samples, none of which depends on a later one. */
 #ifndef ZN_ARCH_H
 #define ZN_ARCH_H
 
@@ -72,12 +72,12 @@ typedef struct zn_model_parameter {
 typedef enum zn_ability {
     ZN_ENCODES = 1,    /* image to latent */
     ZN_DECODES = 2,    /* latent to image */
-    ZN_RESTORES = 4,   /* image to image: the whole network stands in the place of the encoder */
+    ZN_RESTORES = 4,   /* image to image: the whole network is the encoder */
     ZN_CLIPS = 8,      /* encodes and decodes video */
     ZN_EDITS = 16,     /* moves the condition of an image along attributes */
     ZN_SAMPLES = 32,   /* draws new images from noise */
     ZN_GENERATES = 64, /* draws images from a prompt */
-    ZN_JUDGES = 128,   /* scores images: its whole network stands in the place of the encoder */
+    ZN_JUDGES = 128,   /* scores images: its whole network is the encoder */
 } zn_ability;
 
 struct zn_prune_run;

@@ -29,7 +29,7 @@ const zn_weight *zn_stored_find(const zn_stored *s, const char *name, zn_place *
 /* Side `side` of the stored tensor of a parameter; 0 if it has none, or one beyond any network (2^24). */
 int64_t zn_stored_side(const zn_stored *s, const char *name, int side);
 
-/* What stands before `ending` in the first name of a tensor that ends with it, if there is one and prefix[size] holds
+/* The text before `ending` in the first name of a tensor that ends with it, if there is one and prefix[size] holds
  * it. */
 bool zn_find_prefix(const zn_weights *const *files, int count, const char *ending, char *prefix, size_t size);
 

@@ -30,10 +30,10 @@ static size_t mutate_entry(uint8_t *data, size_t size, size_t max_size, unsigned
         items[i] = (zip_item){ .name = names[i], .data = content, .size = length };
     }
     if (usable) {
-        const size_t room = items[victim].size + 256;
-        changed = calloc(1, room);
+        const size_t capacity = items[victim].size + 256;
+        changed = calloc(1, capacity);
         memcpy(changed, items[victim].data, items[victim].size);
-        items[victim].size = LLVMFuzzerMutate(changed, items[victim].size, room);
+        items[victim].size = LLVMFuzzerMutate(changed, items[victim].size, capacity);
         items[victim].data = changed;
         bytes b = make_zip(items, count, seed >> 8 & 1);
         if (b.size <= max_size) {

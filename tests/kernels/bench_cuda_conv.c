@@ -89,7 +89,7 @@ static void run_forward(const void *what)
 {
     const forward *f = what;
     if (f->packs)
-        zn_device_launch(device, f->k->pack_there, 1, &f->pack);
+        zn_device_launch(device, f->k->pack_on_device, 1, &f->pack);
     zn_device_launch(device, f->k->run, f->k->units(&f->a.s), &f->a);
 }
 
@@ -130,7 +130,7 @@ static void time_conv(const char *what, zn_conv_shape s, zn_precision math, bool
 {
     const zn_conv_kernel *k =
         zn_conv_choose(&s, (zn_conv_wish){ .math = math, .cpu = zn_device_flags(device), .changing = changing });
-    if (!k->pack_there || !is_wanted(what, k->name, &s))
+    if (!k->pack_on_device || !is_wanted(what, k->name, &s))
         return;
     float *x = memory((int64_t)s.n * s.h * s.w * s.cin), *y = memory((int64_t)s.n * s.oh * s.ow * s.cout);
     float *w = memory((int64_t)s.kh * s.kw * s.cin * s.cout), *bias = memory(s.cout);

@@ -121,19 +121,21 @@ static void check_pack(const zn_conv_kernel *k, const conv_data *d, bool flipped
     conv_shape_text(&d->s, text, sizeof text);
     snprintf(name, sizeof name, "packing of %s %s%s", k->name, text, flipped ? " flipped" : "");
     const size_t bytes = k->packed_bytes(&d->s);
-    float *there = cuda_shared_new((int64_t)(bytes / sizeof(float)), NAN), *w = cuda_shared_copy(d->w, d->w_count);
-    float *here = fenced_new((int64_t)(bytes / sizeof(float)), true), *turned = fenced_new(d->w_count, true);
+    float *device_packed = cuda_shared_new((int64_t)(bytes / sizeof(float)), NAN),
+          *w = cuda_shared_copy(d->w, d->w_count);
+    float *host_packed = fenced_new((int64_t)(bytes / sizeof(float)), true), *turned = fenced_new(d->w_count, true);
     const zn_flip_args flip = { .w = d->w, .y = turned, .taps = d->s.kh * d->s.kw, .cin = d->s.cout, .cout = d->s.cin };
     zn_k_flip_weights(&flip, (zn_range){ 0, flip.taps, NULL });
-    k->pack(&d->s, flipped ? turned : d->w, here);
-    cuda_start(k->pack_there, 1, &(zn_conv_pack_args){ .s = d->s, .w = w, .packed = there, .flipped = flipped });
-    zn_device_fetch(cuda_device, there, bytes);
+    k->pack(&d->s, flipped ? turned : d->w, host_packed);
+    cuda_start(k->pack_on_device, 1,
+               &(zn_conv_pack_args){ .s = d->s, .w = w, .packed = device_packed, .flipped = flipped });
+    zn_device_fetch(cuda_device, device_packed, bytes);
     cuda_must(zn_device_wait(cuda_device));
-    if (memcmp(here, there, bytes) != 0)
+    if (memcmp(host_packed, device_packed, bytes) != 0)
         cuda_fail(name, "gives other bytes than on the host");
-    cuda_shared_free(there);
+    cuda_shared_free(device_packed);
     cuda_shared_free(w);
-    fenced_free(here);
+    fenced_free(host_packed);
     fenced_free(turned);
 }
 
@@ -223,7 +225,7 @@ static int shapes(zn_conv_shape *list)
 /* Where the kernel itself does not run, its weights are packed. */
 static void check_packs(const zn_conv_kernel *k, const conv_data *d)
 {
-    if (!k->pack_there || !k->supports(&d->s) || !strstr(k->name, cuda_filter))
+    if (!k->pack_on_device || !k->supports(&d->s) || !strstr(k->name, cuda_filter))
         return;
     check_pack(k, d, false);
     check_pack(k, d, true);

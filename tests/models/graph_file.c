@@ -13,12 +13,12 @@
 #include <string.h>
 
 /* One tensor of the header; returns how long it is. */
-static size_t describe(char *header, size_t room, const char *name, zn_shape s, size_t begin, size_t end)
+static size_t describe(char *header, size_t capacity, const char *name, zn_shape s, size_t begin, size_t end)
 {
-    size_t used = (size_t)snprintf(header, room, "%c\"%s\":{\"dtype\":\"F32\",\"shape\":", begin ? ',' : '{', name);
+    size_t used = (size_t)snprintf(header, capacity, "%c\"%s\":{\"dtype\":\"F32\",\"shape\":", begin ? ',' : '{', name);
     for (int i = 0; i < s.rank; i++)
-        used += (size_t)snprintf(header + used, room - used, "%c%lld", i ? ',' : '[', (long long)s.dim[i]);
-    return used + (size_t)snprintf(header + used, room - used, "],\"data_offsets\":[%zu,%zu]}", begin, end);
+        used += (size_t)snprintf(header + used, capacity - used, "%c%lld", i ? ',' : '[', (long long)s.dim[i]);
+    return used + (size_t)snprintf(header + used, capacity - used, "],\"data_offsets\":[%zu,%zu]}", begin, end);
 }
 
 file file_of(zn_graph *g, void (*place)(const void *naming, zn_place *out), const void *naming)

@@ -79,7 +79,7 @@ void padding_does_not_matter(void **state)
 void padded_tokens_give_zero(void **state)
 {
     (void)state;
-    enum { LENGTH = 9, THERE = 6, WIDTH = 24 };
+    enum { LENGTH = 9, PRESENT = 6, WIDTH = 24 };
     net t = { .graph = zn_graph_new() };
     zn_node *x = tokens(t.graph, "x", 1, LENGTH, WIDTH);
     zn_node *orders = zn_graph_input(t.graph, "orders", ZN_SHAPE(2, 1, ZN_SCAN_WAYS, LENGTH));
@@ -91,10 +91,10 @@ void padded_tokens_give_zero(void **state)
     float points[2 * LENGTH];
     for (int i = 0; i < 2 * LENGTH; i++)
         points[i] = x->data[i] * 0.3f;
-    check(zn_scan_orders(points, (int64_t[]){ THERE }, 1, LENGTH, 8, orders->data));
+    check(zn_scan_orders(points, (int64_t[]){ PRESENT }, 1, LENGTH, 8, orders->data));
     check(zn_exec_run(t.exec));
     for (int i = 0; i < LENGTH * WIDTH; i++)
-        assert_true((y->data[i] == 0) == (i >= THERE * WIDTH));
+        assert_true((y->data[i] == 0) == (i >= PRESENT * WIDTH));
     net_free(&t);
 }
 

@@ -26,14 +26,14 @@ static size_t describe(const zn_model_parameter *p, size_t at, char *text, size_
 
 uint8_t *model_bytes(const zn_model *m, size_t *size)
 {
-    const size_t room = 256 * (size_t)(m->count + 1);
-    char *header = zn_calloc(1, room);
+    const size_t capacity = 256 * (size_t)(m->count + 1);
+    char *header = zn_calloc(1, capacity);
     size_t data = 0, used = 0;
     for (int i = 0; i < m->count; i++) {
-        data += describe(&m->parameters[i], data, header + used, room - used);
+        data += describe(&m->parameters[i], data, header + used, capacity - used);
         used += strlen(header + used);
     }
-    used += (size_t)snprintf(header + used, room - used, "}");
+    used += (size_t)snprintf(header + used, capacity - used, "}");
     uint8_t *bytes = zn_calloc(1, 8 + used + data), *to = bytes + 8 + used;
     for (int i = 0; i < 8; i++)
         bytes[i] = (uint8_t)((uint64_t)used >> 8 * i);

@@ -88,7 +88,7 @@ extern zn_ffmpeg zn_ff;
 /* Before anything else here; may be called again, and by several threads. */
 ZN_MUST_USE zn_status zn_ffmpeg_open(void);
 
-/* The file as an address, to be freed: FFmpeg takes what stands before a colon for a way to other machines. */
+/* The file as an address, to be freed: FFmpeg takes text before a colon for a protocol. */
 ZN_MUST_USE zn_status zn_ffmpeg_address(const char *path, char **out);
 
 /* "PATH: cannot WHAT: FFmpeg's reason". */

@@ -29,7 +29,7 @@ typedef struct zn_twin {
     char *device;
     size_t bytes;
     int users;
-    void *room;    /* the host buffer if it came from zn_device_room */
+    void *pinned;  /* the host buffer if it came from zn_device_pinned_twin */
     bool borrowed; /* the device memory is that of a window */
 } zn_twin;
 
@@ -49,7 +49,7 @@ struct zn_device {
     int shared;     /* bytes of shared memory that a thread block may have */
     bool hopper;    /* the GPU is one, and this build has its instructions */
     zn_twin *twins; /* sorted by address */
-    size_t count, room;
+    size_t count, capacity;
     size_t sent; /* bytes so far */
     bool rehearsing, lacking;
     bool grouping;

@@ -86,8 +86,8 @@ static void twin_free(const zn_twin *t)
 {
     if (!t->borrowed)
         cudaFree(t->device);
-    if (t->room)
-        cudaFreeHost(t->room);
+    if (t->pinned)
+        cudaFreeHost(t->pinned);
 }
 
 void zn_device_close(zn_device *d)
@@ -184,13 +184,13 @@ bool zn_device_has(const zn_device *d, const void *host, size_t bytes)
     return t && t->host == host && t->bytes == bytes;
 }
 
-/* Finds the place in the list for the twin of a buffer that has none, and makes room for one more. */
+/* Finds the place in the list for the twin of a buffer that has none, and grows the list by one. */
 static zn_status place_for(zn_device *d, const void *host, size_t bytes, size_t *at)
 {
     *at = position_of(d, host);
     if (*at < d->count && (uintptr_t)d->twins[*at].host < (uintptr_t)host + bytes)
         return ZN_FAIL(ZN_EINVALID, "a block of %zu bytes overlaps another that has a twin on the device", bytes);
-    if (!ZN_GROW(d->twins, d->room, d->count + 1))
+    if (!ZN_GROW(d->twins, d->capacity, d->count + 1))
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a list of the device's blocks");
     return ZN_OK;
 }
@@ -254,7 +254,7 @@ void zn_device_drop(zn_device *d, const void *host)
     memmove(twin, twin + 1, sizeof *twin * (size_t)(d->twins + --d->count - twin));
 }
 
-zn_status zn_device_room(zn_device *d, size_t bytes, void **host)
+zn_status zn_device_pinned_twin(zn_device *d, size_t bytes, void **host)
 {
     *host = NULL;
     if (cudaHostAlloc(host, bytes, cudaHostAllocDefault) != cudaSuccess) {
@@ -263,7 +263,7 @@ zn_status zn_device_room(zn_device *d, size_t bytes, void **host)
     }
     const zn_status status = zn_device_twin(d, *host, bytes);
     if (status == ZN_OK)
-        twin_of(d, *host)->room = *host;
+        twin_of(d, *host)->pinned = *host;
     else
         cudaFreeHost(*host);
     return status;

@@ -82,7 +82,7 @@ static bool find_naming(const zn_weights *const *files, int count, zn_flux_namin
     return false;
 }
 
-/* How many there are of what stands between. */
+/* How many names "before0after", "before1after", ... there are without a gap. */
 static int count_of(const zn_stored *s, const char *before, const char *after)
 {
     int count = 0;

@@ -1,4 +1,4 @@
-/* Mamba networks over images and points: what stands around the networks of mamba_field.c. */
+/* Mamba networks over images and points: what surrounds the networks of mamba_field.c. */
 #include "models/mamba/mamba_parts.h"
 
 #include "base/fail.h"

@@ -35,7 +35,7 @@ __attribute__((format(printf, 2, 3))) static const zn_weight *find(const reading
     return zn_weights_find(r->file, full);
 }
 
-/* What stands at a layer of a level. */
+/* The tensor `rest` of a layer of a level, or NULL. */
 static const zn_weight *find_in(const reading *r, bool up, int level, int layer, const char *rest)
 {
     const char *part = up ? "decoder" : "encoder", *group = up ? "upsamples" : "downsamples";

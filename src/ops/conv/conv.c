@@ -94,7 +94,7 @@ typedef struct prepared {
     const zn_conv_kernel *kernel;
     /* Never change; likewise, as codes; change between runs; computed in the same run; on a device, and not constant.
      */
-    enum { PACKED, CODED, REFRESHED, COMPUTED, THERE } weights;
+    enum { PACKED, CODED, REFRESHED, COMPUTED, ON_DEVICE } weights;
 } prepared;
 
 static zn_type type_of(const zn_conv_kernel *k) { return k->math == ZN_PRECISION_F32 ? ZN_TYPE_F32 : ZN_TYPE_BF16; }
@@ -109,7 +109,7 @@ static int weights_of(const zn_node *n, const zn_prepare *p)
 {
     if (zn_is_constant(n->source[1]) && p->constant_parameters)
         return keeps_codes(n, kernel_of(n, p)) ? CODED : PACKED;
-    return kernel_of(n, p)->pack_there ? THERE : zn_is_constant(n->source[1]) ? REFRESHED : COMPUTED;
+    return kernel_of(n, p)->pack_on_device ? ON_DEVICE : zn_is_constant(n->source[1]) ? REFRESHED : COMPUTED;
 }
 
 static size_t flipped_bytes(const zn_node *n)
@@ -122,7 +122,7 @@ static size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 /* Bytes of shared scratch that hold weights packed or expanded in the same run; the kernel's workspace follows. */
 static size_t packed_now(const zn_conv_kernel *k, const zn_conv_shape *s, int weights)
 {
-    return weights == COMPUTED || weights == THERE || weights == CODED ? aligned(k->packed_bytes(s)) : 0;
+    return weights == COMPUTED || weights == ON_DEVICE || weights == CODED ? aligned(k->packed_bytes(s)) : 0;
 }
 
 static size_t room_of(const zn_node *n, const zn_conv_kernel *k)
@@ -138,7 +138,7 @@ static zn_needs needs(const zn_node *n, const zn_prepare *p)
     const zn_conv_kernel *k = kernel_of(n, p);
     const int weights = weights_of(n, p);
     const size_t packed = k->packed_bytes(&s), scratch = k->scratch_bytes(&s);
-    const size_t flipped = weights == THERE ? 0 : flipped_bytes(n);
+    const size_t flipped = weights == ON_DEVICE ? 0 : flipped_bytes(n);
     return (zn_needs){ .thread_scratch = scratch > flipped ? scratch : flipped,
                        .shared_scratch = packed_now(k, &s, weights) + room_of(n, k),
                        .refreshed = weights == REFRESHED ? packed : 0,
@@ -200,8 +200,8 @@ static void pack_now(const zn_node *n, const prepared *q, const zn_launch_contex
     if (q->weights == CODED)
         zn_launch(c, zn_k_expand, (int64_t)(q->kernel->packed_bytes(&a.s) / zn_type_size(type_of(q->kernel))), 1 << 16,
                   &(zn_expand_args){ .coded = c->packed, .type = type_of(q->kernel), .y = c->shared });
-    else if (q->weights == THERE)
-        zn_launch(c, q->kernel->pack_there, 1, 1, &a);
+    else if (q->weights == ON_DEVICE)
+        zn_launch(c, q->kernel->pack_on_device, 1, 1, &a);
     else if (q->weights == COMPUTED)
         pack_for(n, q->kernel, c->shared, c->scratch);
 }

@@ -163,7 +163,7 @@ static zn_status add_rows(zn_runner *r, const zn_stage *st)
         while (k < r->row_count && (strcmp(r->rows[k].name, row.node->name) || strcmp(r->rows[k].kernel, row.kernel)))
             k++;
         if (k == r->row_count) {
-            if (!ZN_GROW(r->rows, r->row_room, k + 1))
+            if (!ZN_GROW(r->rows, r->row_capacity, k + 1))
                 return ZN_FAIL(ZN_ENOMEM, "out of memory for the profile");
             r->rows[r->row_count++] = (zn_runner_row){ .name = row.node->name, .kernel = row.kernel };
         }

@@ -21,7 +21,7 @@ struct zn_runner {
     char plan[4096];
     zn_runner_row *rows;
     int row_count;
-    size_t row_room;
+    size_t row_capacity;
 };
 
 /* Cuts r->whole into stages that fit the budget, counts their operations and describes them. ZN_ENOMEM names the least

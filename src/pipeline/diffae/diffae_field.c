@@ -165,7 +165,7 @@ static zn_status run_at(const walk *w, int step)
     return zn_exec_check_finite(w->p->exec);
 }
 
-/* The noise that stands between noisy features and the clean ones that the network gives. */
+/* The noise by which noisy features differ from the clean ones that the network returns. */
 static void noise_in(const walk *w, const float *x, int step, float *noise)
 {
     const int channels = zn_channels(w->p->in[0]), stride = zn_channels(w->p->output);

@@ -132,7 +132,7 @@ static zn_status refine(zn_denoiser *d, const zn_caption *c, int which)
     return run_once(d, zn_zimage_caption, c->tokens, k->caption, c->features, out->data, &d->refiner[which]);
 }
 
-static zn_status make_row_room(zn_denoiser *d, int count)
+static zn_status reserve_rows(zn_denoiser *d, int count)
 {
     if (count <= d->row_capacity)
         return ZN_OK;
@@ -158,7 +158,7 @@ static zn_status modulate(zn_denoiser *d, int first)
     for (int i = 0; i < count; i++)
         zn_zimage_time(d->setup.form, zn_flow_time(sigma[i]), times + i * ZN_ZIMAGE_TIME);
     d->count = 0;
-    ZN_TRY(make_row_room(d, count));
+    ZN_TRY(reserve_rows(d, count));
     ZN_TRY(run_once(d, zn_zimage_modulation, count, ZN_ZIMAGE_TIME, times, d->rows, &d->modulator));
     memcpy(d->row_sigma, sigma, sizeof *sigma * (size_t)count);
     d->count = count;

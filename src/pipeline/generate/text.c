@@ -179,9 +179,9 @@ static zn_status encode_batch(zn_generator *g, zn_text_encoder *e, const batch *
 /* ---- all prompts ---- */
 
 /* The prompts from the first without features on that may run with it. */
-static batch next_batch(const prompt *all, int count, const prompt **room)
+static batch next_batch(const prompt *all, int count, const prompt **members)
 {
-    batch b = { .prompts = room };
+    batch b = { .prompts = members };
     int span = -1;
     for (int i = 0; i < count; i++) {
         const zn_features *f = all[i].features;
@@ -190,21 +190,21 @@ static batch next_batch(const prompt *all, int count, const prompt **room)
             continue;
         span = f->tokens / SPAN;
         b.tokens = longest;
-        room[b.count++] = &all[i];
+        members[b.count++] = &all[i];
     }
     return b;
 }
 
 static zn_status encode(zn_generator *g, zn_text_encoder *e, const prompt *all, int count, zn_stage_progress progress)
 {
-    const prompt **room;
+    const prompt **members;
     for (int i = 0; i < count; i++)
         ZN_TRY(check_ids(&all[i], &e->form));
-    ZN_TRY(zn_alloc_for("prompts", sizeof *room * (size_t)count, (void **)(void *)&room));
+    ZN_TRY(zn_alloc_for("prompts", sizeof *members * (size_t)count, (void **)(void *)&members));
     zn_status status = ZN_OK;
-    for (batch b = next_batch(all, count, room); status == ZN_OK && b.count > 0; b = next_batch(all, count, room))
+    for (batch b = next_batch(all, count, members); status == ZN_OK && b.count > 0; b = next_batch(all, count, members))
         status = encode_batch(g, e, &b, progress);
-    zn_free(room);
+    zn_free(members);
     return status;
 }
 

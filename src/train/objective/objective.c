@@ -134,7 +134,7 @@ static zn_node *sampled_latents(zn_objective *o, const zn_objective_options *k)
     return zn_gaussian(mean, v, o->noise);
 }
 
-/* A restorer's whole network stands in the place of the encoder. */
+/* A restorer's whole network is the encoder. */
 static zn_status add_autoencoder(zn_objective *o, const zn_objective_options *k)
 {
     o->output = k->recipe->kl > 0 ? sampled_latents(o, k) : zn_learning_encoder(o, k);

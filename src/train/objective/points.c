@@ -19,12 +19,12 @@ static void draw_some(int32_t *list, int64_t all, int64_t count, zn_rng *rng)
     }
 }
 
-/* Between the two shares; at least one pixel, at most what there is room for. */
-static int64_t draw_count(const zn_points_choice *how, int64_t room, zn_rng *rng)
+/* Between the two shares; at least one pixel, at most `capacity`. */
+static int64_t draw_count(const zn_points_choice *how, int64_t capacity, zn_rng *rng)
 {
     const double all = (double)how->side * how->side, u = (double)zn_rng_uniform(rng);
     const int64_t count = (int64_t)lround(all * (how->least + u * (how->most - how->least)));
-    return count < 1 ? 1 : count > room ? room : count;
+    return count < 1 ? 1 : count > capacity ? capacity : count;
 }
 
 /* zn_scan_orders for a single sample of a table of many. */

@@ -5,7 +5,7 @@
 #include <limits.h>
 #include <string.h>
 
-/* The chunk acTL, which stands before the pixels, has the number. */
+/* The chunk acTL, which precedes the pixels, has the number. */
 int zn_png_count_frames(const zn_source *s)
 {
     for (size_t at = 8; at <= s->size && s->size - at >= 16;) {

@@ -77,7 +77,7 @@ void zn_image_metadata_free(zn_image_metadata *m)
     *m = (zn_image_metadata){ 0 };
 }
 
-/* The value stands in an attribute (tiff:Orientation="6") or between tags (<tiff:Orientation>6</...). */
+/* The value is in an attribute (tiff:Orientation="6") or between tags (<tiff:Orientation>6</...). */
 void zn_xmp_make_upright(uint8_t *packet, size_t size)
 {
     static const char name[] = "tiff:Orientation";

@@ -64,7 +64,7 @@ struct zn_cuda_blas {
     cublasLtHandle_t handle;
     void *workspace;
     choice *choices;
-    size_t count, room;
+    size_t count, capacity;
 };
 
 enum { WORKSPACE = 32 << 20, ALIGNED = 64 };
@@ -214,7 +214,7 @@ static const choice *choose(zn_cuda_blas *b, const shape &s, const half_product 
     for (size_t i = 0; i < b->count; i++)
         if (memcmp(&b->choices[i].of, &s, sizeof s) == 0)
             return &b->choices[i];
-    if (!ZN_GROW(b->choices, b->room, b->count + 1))
+    if (!ZN_GROW(b->choices, b->capacity, b->count + 1))
         return nullptr;
     choice *c = &b->choices[b->count++];
     memset(c, 0, sizeof *c);

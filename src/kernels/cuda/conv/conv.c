@@ -173,7 +173,7 @@ const zn_conv_kernel zn_conv_cuda_tf32x3 = { .name = "implicit-tf32x3-cuda",
                                              .supports = supports,
                                              .packed_bytes = packed_bytes,
                                              .pack = pack,
-                                             .pack_there = zn_k_conv_pack,
+                                             .pack_on_device = zn_k_conv_pack,
                                              .scratch_bytes = scratch_bytes,
                                              .units = units,
                                              .run = zn_k_conv_tf32x3,
@@ -184,7 +184,7 @@ const zn_conv_kernel zn_conv_cuda_tf32x3 = { .name = "implicit-tf32x3-cuda",
     {                                                                                                                  \
         .name = (title), .math = ZN_PRECISION_BF16, .cpu = ZN_CPU_CUDA, .tolerance = 5e-3f,                            \
         .supports = supports_product, .narrow = narrow_both, .pays = (worth), .packed_bytes = product_bytes,           \
-        .pack = pack_product, .pack_there = zn_k_conv_pack_product, .scratch_bytes = scratch_bytes,                    \
+        .pack = pack_product, .pack_on_device = zn_k_conv_pack_product, .scratch_bytes = scratch_bytes,                \
         .workspace_bytes = product_workspace, .units = units, .run = (body), .flops = zn_conv_direct_flops             \
     }
 const zn_conv_kernel zn_conv_cuda_product = ZN_CONV_PRODUCT("product-bf16-cuda", has_no_tiles, zn_k_conv_product);
@@ -198,7 +198,7 @@ const zn_conv_kernel zn_conv_cuda_bf16 = { .name = "halo-bf16-cuda",
                                            .narrow = narrow_half,
                                            .packed_bytes = half_bytes,
                                            .pack = pack_bf16,
-                                           .pack_there = zn_k_conv_pack_bf16,
+                                           .pack_on_device = zn_k_conv_pack_bf16,
                                            .scratch_bytes = scratch_bytes,
                                            .units = units,
                                            .run = zn_k_conv_bf16,
@@ -213,31 +213,31 @@ const zn_conv_kernel zn_conv_cuda_f16 = { .name = "halo-f16-cuda",
                                           .pays = never_changes,
                                           .packed_bytes = half_bytes,
                                           .pack = pack_f16,
-                                          .pack_there = zn_k_conv_pack_f16,
+                                          .pack_on_device = zn_k_conv_pack_f16,
                                           .scratch_bytes = scratch_bytes,
                                           .units = units,
                                           .run = zn_k_conv_f16,
                                           .flops = half_flops };
 
 /* The same weights as above, for the matrix instructions of Hopper GPUs. */
-#define ZN_CONV_HOPPER(title, type, error, packs, packs_there, worth, body)                                            \
+#define ZN_CONV_HOPPER(title, type, error, packs, packs_on_device, worth, body)                                        \
     {                                                                                                                  \
         .name = (title), .math = (type), .cpu = ZN_CPU_CUDA | ZN_CPU_HOPPER, .tolerance = (error),                     \
         .supports = supports_wide, .narrow = narrow_half, .pays = (worth), .packed_bytes = half_bytes,                 \
-        .pack = (packs), .pack_there = (packs_there), .scratch_bytes = scratch_bytes, .workspace_bytes = rounded_x,    \
-        .units = units, .run = (body), .flops = half_flops                                                             \
+        .pack = (packs), .pack_on_device = (packs_on_device), .scratch_bytes = scratch_bytes,                          \
+        .workspace_bytes = rounded_x, .units = units, .run = (body), .flops = half_flops                               \
     }
 const zn_conv_kernel zn_conv_hopper_bf16 = ZN_CONV_HOPPER("wgmma-bf16-cuda", ZN_PRECISION_BF16, 5e-3f, pack_bf16,
                                                           zn_k_conv_pack_bf16, NULL, zn_k_conv_wgmma_bf16);
 const zn_conv_kernel zn_conv_hopper_f16 = ZN_CONV_HOPPER("wgmma-f16-cuda", ZN_PRECISION_F16, 6e-4f, pack_f16,
                                                          zn_k_conv_pack_f16, never_changes, zn_k_conv_wgmma_f16);
 
-#define ZN_CONV_UP(title, type, error, packs, packs_there, worth, body)                                                \
+#define ZN_CONV_UP(title, type, error, packs, packs_on_device, worth, body)                                            \
     {                                                                                                                  \
         .name = (title), .math = (type), .cpu = ZN_CPU_CUDA | ZN_CPU_HOPPER, .tolerance = (error),                     \
         .supports = supports_up, .narrow = narrow_half, .pays = (worth), .packed_bytes = up_bytes, .pack = (packs),    \
-        .pack_there = (packs_there), .scratch_bytes = scratch_bytes, .workspace_bytes = rounded_x, .units = units,     \
-        .run = (body), .flops = up_flops                                                                               \
+        .pack_on_device = (packs_on_device), .scratch_bytes = scratch_bytes, .workspace_bytes = rounded_x,             \
+        .units = units, .run = (body), .flops = up_flops                                                               \
     }
 const zn_conv_kernel zn_conv_hopper_up_bf16 = ZN_CONV_UP("wgmma-up-bf16-cuda", ZN_PRECISION_BF16, 5e-3f, pack_up_bf16,
                                                          zn_k_conv_pack_up_bf16, NULL, zn_k_conv_up_bf16);
@@ -249,7 +249,7 @@ const zn_conv_kernel zn_conv_hopper_up_f16 = ZN_CONV_UP("wgmma-up-f16-cuda", ZN_
 #define ZN_CONV_CUDA_TF32(type)                                                                                        \
     {                                                                                                                  \
         .name = "implicit-tf32-cuda", .math = (type), .cpu = ZN_CPU_CUDA, .tolerance = 6e-4f, .supports = supports,    \
-        .narrow = narrow_result, .packed_bytes = packed_bytes, .pack = pack, .pack_there = zn_k_conv_pack,             \
+        .narrow = narrow_result, .packed_bytes = packed_bytes, .pack = pack, .pack_on_device = zn_k_conv_pack,         \
         .scratch_bytes = scratch_bytes, .units = units, .run = zn_k_conv_tf32, .flops = padded_flops                   \
     }
 const zn_conv_kernel zn_conv_cuda_tf32_as_f16 = ZN_CONV_CUDA_TF32(ZN_PRECISION_F16);

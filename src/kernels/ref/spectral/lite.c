@@ -20,8 +20,8 @@ size_t zn_lite_scratch(const zn_lite_args *a)
     const size_t side = (size_t)(a->h > a->wide ? a->h : a->wide), strip = (size_t)zn_lite_strip(a);
     const zn_grouped_args g = { .cin = a->c, .cout = a->ci, .groups = a->groups };
     const size_t vectors = (size_t)(a->ci + 15) / 16 * 16, padded = (size_t)(a->c + a->ci) + 64 * (size_t)a->groups;
-    const size_t room = 8 * side + 16 * vectors + 64;
-    return sizeof(float) * (strip * (side * vectors + APART + ZN_GROUPED_PIXELS * padded) + room) +
+    const size_t extra = 8 * side + 16 * vectors + 64;
+    return sizeof(float) * (strip * (side * vectors + APART + ZN_GROUPED_PIXELS * padded) + extra) +
            zn_grouped_scratch(&g);
 }
 

@@ -157,16 +157,16 @@ static void finish(const zn_conv_args *a, const float *c, int padded, int count,
         finish_run(a, c, a->bias, a->s.cout, at);
 }
 
-/* The same through a pixel shuffle; each pixel is split in the buffer `room`. */
-static void finish_shuffled(const zn_conv_args *a, float *c, int padded, int count, int64_t row, int x, float *room)
+/* The same through a pixel shuffle; each pixel is split in the buffer `split`. */
+static void finish_shuffled(const zn_conv_args *a, float *c, int padded, int count, int64_t row, int x, float *split)
 {
     const int cout = a->s.cout, each = cout / 4;
     for (int t = 0; t < count; t++, c += padded) {
         for (int j = 0; a->bias && j < cout; j++)
             c[j] += a->bias[j];
-        part(room, c, each, 4);
+        part(split, c, each, 4);
         for (int i = 0; i < 4; i++)
-            finish_run(a, room + i * each, NULL, each, zn_conv_sub_pixel(row, a->s.ow, x + t, i, each));
+            finish_run(a, split + i * each, NULL, each, zn_conv_sub_pixel(row, a->s.ow, x + t, i, each));
     }
 }
 

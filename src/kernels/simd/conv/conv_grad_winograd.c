@@ -109,8 +109,8 @@ static plan plan_of(const zn_conv_shape *s)
     p.rows = (s->oh + OUTPUTS - 1) / OUTPUTS;
     p.cols = (s->ow + OUTPUTS - 1) / OUTPUTS;
     p.tiles = (int64_t)s->n * p.rows * p.cols;
-    const int64_t room = (int64_t)CHUNK_FLOATS * zn_conv_threads(s);
-    p.chunk = least(p.tiles, most(room / (POINTS * (p.cin_p + p.cout_p)), CHUNK_LEAST));
+    const int64_t capacity = (int64_t)CHUNK_FLOATS * zn_conv_threads(s);
+    p.chunk = least(p.tiles, most(capacity / (POINTS * (p.cin_p + p.cout_p)), CHUNK_LEAST));
     p.chunks = (int)((p.tiles + p.chunk - 1) / p.chunk);
     p.v_slot = (int64_t)p.chunk * p.cin_p + LINE;
     p.z_slot = (int64_t)p.chunk * p.cout_p + LINE;

@@ -8,21 +8,21 @@ void ZN_KERNEL(scan_ends)(const void *args, zn_range r);
 void ZN_KERNEL(scan_grad_ends)(const void *args, zn_range r);
 
 /* A thread's buffers: cells, and maps [token][ZN_SCAN_BLOCK] of one chunk. */
-typedef struct room {
+typedef struct workspace {
     float *rate, *h;
     float *delta, *w, *y; /* w = delta u */
-} room;
+} workspace;
 
-static room room_of(const zn_scan_args *a, float *at)
+static workspace workspace_of(const zn_scan_args *a, float *at)
 {
     const int64_t cell = zn_scan_cell(a), map = ZN_SCAN_CHUNK * ZN_SCAN_BLOCK;
     float *maps = at + 2 * cell;
-    return (room){ .rate = at, .h = at + cell, .delta = maps, .w = maps + map, .y = maps + 2 * map };
+    return (workspace){ .rate = at, .h = at + cell, .delta = maps, .w = maps + map, .y = maps + 2 * map };
 }
 
 /* Computes the maps of a chunk that begins with this token, and y with its direct term. delta is computed for all
  * tokens in advance: each is a long dependency chain, whose latency the states of its own token could not hide. */
-static void prepare(const zn_scan_args *a, zn_scan_part p, int64_t begin, int64_t tokens, const room *m)
+static void prepare(const zn_scan_args *a, zn_scan_part p, int64_t begin, int64_t tokens, const workspace *m)
 {
     const int width = width_of(a, p.block);
     const int64_t channel = channel_of(p.block);
@@ -43,7 +43,7 @@ static void prepare(const zn_scan_args *a, zn_scan_part p, int64_t begin, int64_
 }
 
 /* `steps` tokens (a compile-time constant) from t; b, c of the first of them. */
-VEC_INLINE void tokens_on(const int steps, const int count, const zn_scan_args *a, const room *m, int64_t at,
+VEC_INLINE void tokens_on(const int steps, const int count, const zn_scan_args *a, const workspace *m, int64_t at,
                           const vec *rate, vec *h, const float *b, const float *c)
 {
     vec decay[SCAN_CHAINS];
@@ -59,7 +59,7 @@ VEC_INLINE void tokens_on(const int steps, const int count, const zn_scan_args *
 }
 
 /* States [i, i + count) of one vector of channels through a chunk; b, c [tokens][states] of state i. */
-VEC_INLINE void advance(const int count, const zn_scan_args *a, const room *m, int64_t cell, int64_t tokens,
+VEC_INLINE void advance(const int count, const zn_scan_args *a, const workspace *m, int64_t cell, int64_t tokens,
                         const float *b, const float *c)
 {
     vec h[SCAN_U], rate[SCAN_U];
@@ -74,7 +74,7 @@ VEC_INLINE void advance(const int count, const zn_scan_args *a, const room *m, i
 }
 
 /* Runs a chunk of a block from state h; y stays in its map. */
-static void chunk_forwards(const zn_scan_args *a, zn_scan_part p, int64_t chunk, const room *m)
+static void chunk_forwards(const zn_scan_args *a, zn_scan_part p, int64_t chunk, const workspace *m)
 {
     const int64_t begin = end_of(a, chunk), tokens = end_of(a, chunk + 1) - begin;
     const int64_t row = (p.sequence * a->length + begin) * a->states;
@@ -89,7 +89,7 @@ static void chunk_forwards(const zn_scan_args *a, zn_scan_part p, int64_t chunk,
             advance(1, a, m, i * ZN_SCAN_BLOCK + lane, tokens, a->b + row + i, a->c + row + i);
 }
 
-static void write_chunk(const zn_scan_args *a, zn_scan_part p, int64_t chunk, const room *m)
+static void write_chunk(const zn_scan_args *a, zn_scan_part p, int64_t chunk, const workspace *m)
 {
     const int width = width_of(a, p.block);
     for (int64_t t = end_of(a, chunk), from = 0; t < end_of(a, chunk + 1); t++, from += ZN_SCAN_BLOCK) {
@@ -120,7 +120,7 @@ static void keep(const zn_scan_args *a, zn_scan_part p, int64_t chunk, const flo
 void ZN_KERNEL(scan)(const void *args, zn_range r)
 {
     const zn_scan_args *a = args;
-    const room m = room_of(a, r.scratch);
+    const workspace m = workspace_of(a, r.scratch);
     for (int64_t unit = r.begin; unit < r.end; unit++) {
         const zn_scan_part p = zn_scan_part_of(a, unit, zn_scan_blocks(a));
         rates_of(a, p.block, m.rate);
@@ -137,7 +137,7 @@ void ZN_KERNEL(scan)(const void *args, zn_range r)
 }
 
 /* decay = 2^(sum of delta * rate) */
-static void decay_of(const zn_scan_args *a, zn_scan_part p, const room *m)
+static void decay_of(const zn_scan_args *a, zn_scan_part p, const workspace *m)
 {
     const int64_t tokens = end_of(a, p.end) - end_of(a, p.chunk);
     float *out = a->decay + zn_scan_inner(a, p.sequence, p.chunk, p.block), sum[ZN_SCAN_BLOCK] = { 0 };
@@ -154,7 +154,7 @@ static void decay_of(const zn_scan_args *a, zn_scan_part p, const room *m)
 void ZN_KERNEL(scan_ends)(const void *args, zn_range r)
 {
     const zn_scan_args *a = args;
-    room m = room_of(a, r.scratch);
+    workspace m = workspace_of(a, r.scratch);
     for (int64_t unit = r.begin; unit < r.end; unit++) {
         const zn_scan_part p = zn_scan_part_of(a, unit, zn_scan_blocks(a));
         m.h = a->ends + zn_scan_inner(a, p.sequence, p.chunk, p.block);
@@ -166,7 +166,7 @@ void ZN_KERNEL(scan_ends)(const void *args, zn_range r)
 }
 
 /* States [i, i + count) of one vector, backward: g = decay (c dy + g). g is stored in h, dy in y. */
-VEC_INLINE void retreat(const int count, const zn_scan_args *a, const room *m, int64_t cell, int64_t tokens,
+VEC_INLINE void retreat(const int count, const zn_scan_args *a, const workspace *m, int64_t cell, int64_t tokens,
                         const float *c)
 {
     const int64_t lane = cell % ZN_SCAN_BLOCK;
@@ -183,7 +183,7 @@ VEC_INLINE void retreat(const int count, const zn_scan_args *a, const room *m, i
     SCAN_EACH(count) vec_store(m->h + cell + u * ZN_SCAN_BLOCK, g[u]);
 }
 
-static void chunk_backwards(const zn_scan_args *a, zn_scan_part p, const room *m)
+static void chunk_backwards(const zn_scan_args *a, zn_scan_part p, const workspace *m)
 {
     const int64_t begin = end_of(a, p.chunk), tokens = end_of(a, p.end) - begin;
     const int64_t row = p.sequence * a->length + begin;
@@ -205,7 +205,7 @@ static void chunk_backwards(const zn_scan_args *a, zn_scan_part p, const room *m
 void ZN_KERNEL(scan_grad_ends)(const void *args, zn_range r)
 {
     const zn_scan_args *a = args;
-    room m = room_of(a, r.scratch);
+    workspace m = workspace_of(a, r.scratch);
     for (int64_t unit = r.begin; unit < r.end; unit++) {
         const zn_scan_part p = zn_scan_part_of(a, unit, zn_scan_blocks(a));
         m.h = a->ends + zn_scan_inner(a, p.sequence, p.chunk, p.block);

@@ -8,17 +8,17 @@ void ZN_KERNEL(scan_grad)(const void *args, zn_range r);
 enum { CHUNK_MAP = ZN_SCAN_CHUNK * ZN_SCAN_BLOCK };
 
 /* A thread's buffers. Maps are [token][ZN_SCAN_BLOCK] of one chunk and block. */
-typedef struct room {
+typedef struct workspace {
     float *rate, *carry, *da;                         /* cells of the group's blocks */
     float *dd, *dbias;                                /* [group][ZN_SCAN_BLOCK] */
     float *delta, *w, *dy, *slope, *through, *ddelta; /* maps; w = delta u, through = sum of g b */
     float *decay, *rest;                              /* [token][SCAN_U][VEC_LANES]; rest = decay h */
-} room;
+} workspace;
 
-static room room_of(const zn_scan_args *a, float *at)
+static workspace workspace_of(const zn_scan_args *a, float *at)
 {
     const int64_t cells = ZN_SCAN_GROUP * zn_scan_cell(a), lines = ZN_SCAN_GROUP * ZN_SCAN_BLOCK;
-    room m = { .rate = at, .carry = at + cells, .da = at + 2 * cells };
+    workspace m = { .rate = at, .carry = at + cells, .da = at + 2 * cells };
     at += 3 * cells;
     m.dd = at;
     m.dbias = at + lines;
@@ -68,7 +68,7 @@ VEC_INLINE void add_sums(const int count, const vec *v, float *to)
 #endif
 }
 
-static void prepare(const piece *p, const room *m)
+static void prepare(const piece *p, const workspace *m)
 {
     const zn_scan_args *a = p->a;
     const int64_t channel = channel_of(p->block);
@@ -93,7 +93,7 @@ static void prepare(const piece *p, const room *m)
 }
 
 /* `steps` tokens (a compile-time constant) from t; b of the first of them. */
-VEC_INLINE void tokens_on(const int steps, const int count, const piece *p, const room *m, int64_t t, int64_t lane,
+VEC_INLINE void tokens_on(const int steps, const int count, const piece *p, const workspace *m, int64_t t, int64_t lane,
                           const vec *rate, vec *h, const float *b)
 {
     vec decay[SCAN_CHAINS];
@@ -112,7 +112,7 @@ VEC_INLINE void tokens_on(const int steps, const int count, const piece *p, cons
 }
 
 /* States [i, i + count) of one vector, from the mark before the chunk. */
-VEC_INLINE void forwards(const int count, const piece *p, const room *m, int i, int64_t lane)
+VEC_INLINE void forwards(const int count, const piece *p, const workspace *m, int i, int64_t lane)
 {
     const zn_scan_args *a = p->a;
     const int64_t cell = i * ZN_SCAN_BLOCK + lane;
@@ -128,7 +128,7 @@ VEC_INLINE void forwards(const int count, const piece *p, const room *m, int i, 
         tokens_on(1, count, p, m, t, lane, rate, h, b + t * a->states);
 }
 
-VEC_INLINE void backwards(const int count, const piece *p, const room *m, int i, int64_t lane)
+VEC_INLINE void backwards(const int count, const piece *p, const workspace *m, int i, int64_t lane)
 {
     const zn_scan_args *a = p->a;
     const int64_t cell = i * ZN_SCAN_BLOCK + lane, first = row_of(p, 0) * a->states + i;
@@ -165,7 +165,7 @@ VEC_INLINE void backwards(const int count, const piece *p, const room *m, int i,
     }
 }
 
-static void finish(const piece *p, const room *m)
+static void finish(const piece *p, const workspace *m)
 {
     const zn_scan_args *a = p->a;
     for (int64_t t = 0; t < p->tokens; t++) {
@@ -184,7 +184,7 @@ static void finish(const piece *p, const room *m)
     }
 }
 
-static void piece_back(const piece *p, const room *m)
+static void piece_back(const piece *p, const workspace *m)
 {
     prepare(p, m);
     int i = 0;
@@ -219,7 +219,7 @@ static void write_block(const zn_scan_args *a, zn_scan_part part, int64_t block,
     }
 }
 
-static piece piece_of(const zn_scan_args *a, zn_scan_part part, int index, const room *m)
+static piece piece_of(const zn_scan_args *a, zn_scan_part part, int index, const workspace *m)
 {
     const int64_t cell = index * zn_scan_cell(a), line = index * ZN_SCAN_BLOCK;
     const int64_t map = a->length * a->states, block = part.block * ZN_SCAN_GROUP + index;
@@ -253,7 +253,7 @@ static void start(const zn_scan_args *a, zn_scan_part part, const piece *p)
 void ZN_KERNEL(scan_grad)(const void *args, zn_range r)
 {
     const zn_scan_args *a = args;
-    const room m = room_of(a, r.scratch);
+    const workspace m = workspace_of(a, r.scratch);
     for (int64_t unit = r.begin; unit < r.end; unit++) {
         const zn_scan_part part = zn_scan_part_of(a, unit, zn_scan_groups(a));
         const int64_t left = zn_scan_blocks(a) - part.block * ZN_SCAN_GROUP;
