@@ -32,7 +32,7 @@ int model_open(const options *o, const char *name, zn_model **out)
     if (status == ZN_OK)
         return 0;
     if (!name && status == ZN_ENOTFOUND)
-        complain("%s; 'zenith help models' tells where to get weights", zn_error_text());
+        complain("%s; 'zenith help models' says where to get weights", zn_error_text());
     else if (!is_missing_model(name))
         complain("%s", zn_error_text());
     return EXIT_FAILURE;

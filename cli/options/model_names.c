@@ -51,7 +51,7 @@ static int is_architecture(const char *name)
 
 void complain_of_missing_model(const char *name)
 {
-    static const char advice[] = "'zenith models' lists those found, 'zenith help models' tells where to get weights";
+    static const char advice[] = "'zenith models' lists those found, 'zenith help models' says where to get weights";
     name_list found = { 0 };
     const char *near = zn_models_visit(visit, &found) == ZN_OK ? nearest_word(name, found.items, found.count) : NULL;
     if (zn_published_find(name))

@@ -12,7 +12,7 @@
  *
  * A context may be used from several threads, and so may handles that share it. With several threads in the pool,
  * layers of different handles take turns on the whole pool; in a context of one thread each handle computes on its
- * caller's thread, and nobody waits. On a GPU whole calls take turns. Results do not depend on what is shared. */
+ * caller's thread, and no caller waits. On a GPU whole calls take turns. Results do not depend on what is shared. */
 #ifndef ZN_CONTEXT_H
 #define ZN_CONTEXT_H
 

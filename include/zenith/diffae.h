@@ -36,9 +36,9 @@ ZN_API size_t zn_diffae_noise_size(const zn_diffae *d, int count);
 ZN_API ZN_MUST_USE zn_status zn_diffae_fit(const zn_diffae *d, const zn_image *photo, zn_image **out);
 
 /* The condition of an image. Images here and below have the model's size. */
-ZN_API ZN_MUST_USE zn_status zn_diffae_encode(zn_diffae *d, const zn_image *picture, float *cond);
+ZN_API ZN_MUST_USE zn_status zn_diffae_encode(zn_diffae *d, const zn_image *image, float *cond);
 /* The noise from which, with its condition, the image is rendered. steps: see zn_diffae_render. */
-ZN_API ZN_MUST_USE zn_status zn_diffae_invert(zn_diffae *d, const zn_image *picture, const float *cond, int steps,
+ZN_API ZN_MUST_USE zn_status zn_diffae_invert(zn_diffae *d, const zn_image *image, const float *cond, int steps,
                                               float *noise);
 /* count images from count conditions and noises, stored consecutively. steps: 2 to 1000, with an integer stride
  * through the model's thousand steps: 10, 20, 50, 100, 250 and others. */

@@ -21,9 +21,9 @@ ZN_API const char *zn_trip_name(int trip); /* "inverted", "random" */
 
 typedef struct zn_diffae_eval_options {
     const char *data;          /* a folder of images or an .lmdb data set */
-    const zn_options *compute; /* NULL: defaults; its progress and user are not looked at */
+    const zn_options *compute; /* NULL: defaults; its progress and user are ignored */
     int held_out;              /* percent: only images that training with this value holds out; 0: all */
-    int most;                  /* round trips of so many images at most; 0: of all */
+    int most;                  /* round trips of at most this many images; 0: of all */
     int steps, encode_steps;   /* of a sampler, and of the inversion; 0: 20 and 100 */
     const char *labels;        /* attributes of the images, as training reads them; NULL: none are judged */
     const char *attribute;     /* the only one to edit; NULL: all that labels name */

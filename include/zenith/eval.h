@@ -23,7 +23,7 @@ enum { ZN_SCORE_BANDS = 3, ZN_LPIPS_NETWORKS = 2 };
 
 /* NaN if there is nothing to measure. docs/scores.md says what each is good for. */
 typedef struct zn_scores {
-    double psnr;    /* dB; infinity for equal pictures */
+    double psnr;    /* dB; infinity for equal images */
     double ssim;    /* as zn_image_compare */
     double ms_ssim; /* five scales; NaN for sides below 176 */
     /* Perceptual distance (LPIPS v0.1, 0 for equal images) with AlexNet and with SqueezeNet; NaN without their weights
@@ -35,7 +35,7 @@ typedef struct zn_scores {
     /* Of clips: mean absolute difference, in 8-bit steps, of the changes from frame to frame and those of the original;
      * the other scores are then means over frames. NaN for images. */
     double flicker;
-    /* Pictures whose PSNR is infinite: 0 or 1 of one picture. The mean leaves them out; it is infinite if all are. */
+    /* Images whose PSNR is infinite: 0 or 1 for a single image. The mean leaves them out; it is infinite if all are. */
     int64_t psnr_infinite;
 } zn_scores;
 
@@ -91,10 +91,10 @@ typedef struct zn_eval_group {
 enum { ZN_EVAL_GROUPS = 16 };
 
 typedef struct zn_eval_options {
-    const char *data;          /* a folder of pictures or an .lmdb data set */
-    const zn_options *compute; /* how the model is run, NULL: defaults; its progress and user are not looked at */
-    /* Restorers: what the network is told, and with damage NONE which damages are tried: all those its task is judged
-     * by, of every task for AUTO. */
+    const char *data;          /* a folder of images or an .lmdb data set */
+    const zn_options *compute; /* how the model is run, NULL: defaults; its progress and user are ignored */
+    /* Restorers: the hint given to the network, and with damage NONE which damages are tried: all those its task is
+     * judged by, of every task for AUTO. */
     zn_task task;
     zn_corruption damage;
     uint64_t seed;           /* of the degradation */
@@ -168,7 +168,7 @@ ZN_API void zn_gate_result_clear(zn_gate_result *result);
 
 typedef struct zn_nearest_options {
     const char *data;          /* a folder of images or an .lmdb data set */
-    const zn_options *compute; /* NULL: defaults; its progress and user are not looked at */
+    const zn_options *compute; /* NULL: defaults; its progress and user are ignored */
     zn_skipped_fn skipped;     /* called for images that could not be used; may be NULL */
     zn_progress_fn progress;   /* may be NULL */
     void *user;

@@ -21,7 +21,7 @@ ZN_API int zn_diffae_inverts(const zn_diffae *d);
 
 /* The condition of an image from a share of its pixels, above 0 and up to 1, drawn by the seed. A convolutional encoder
  * with a mask can do this too (diffae-masked64). */
-ZN_API ZN_MUST_USE zn_status zn_field_encode_some(zn_diffae *d, const zn_image *picture, double share, uint64_t seed,
+ZN_API ZN_MUST_USE zn_status zn_field_encode_some(zn_diffae *d, const zn_image *image, double share, uint64_t seed,
                                                   float *cond);
 
 /* An image of `scale` times the model's size, 1 to 16. Each pixel of the model's size becomes scale x scale points,

@@ -63,7 +63,7 @@ ZN_API ZN_MUST_USE zn_status zn_film_create_from(const char *path, const zn_film
  * until the writer is freed. */
 ZN_API const char *zn_film_left_out(const zn_film_writer *writer);
 /* Adds an image of 8 or 16 bits. */
-ZN_API ZN_MUST_USE zn_status zn_film_write(zn_film_writer *writer, const zn_image *picture);
+ZN_API ZN_MUST_USE zn_status zn_film_write(zn_film_writer *writer, const zn_image *image);
 /* Completes the file, which appears under its name now. Frees the writer, also on failure. */
 ZN_API ZN_MUST_USE zn_status zn_film_finish(zn_film_writer *writer);
 /* Discards the file and frees the writer. NULL is allowed. */

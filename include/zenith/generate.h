@@ -116,8 +116,8 @@ typedef struct zn_generation {
     int encoder_tile, decoder_tile;
 } zn_generation;
 
-/* Fails with one sentence if the request cannot be carried out: sizes that are no multiple of 16 (it names the nearest
- * two), a mask of another size, steps or strength out of range. zn_generate checks the same. */
+/* Fails with one sentence if the request cannot be carried out: sizes that are not multiples of 16 (it names the
+ * nearest two), a mask of another size, steps or strength out of range. zn_generate checks the same. */
 ZN_API ZN_MUST_USE zn_status zn_generation_check(const zn_generation *request);
 
 ZN_API ZN_MUST_USE zn_status zn_generate(zn_generator *g, const zn_generation *request, zn_image **out);

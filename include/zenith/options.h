@@ -5,7 +5,7 @@
  *     zn_codec_new(model, &o, &codec);
  *
  * Zero means the default in every field, and NULL for the struct means all zero. What cannot be is ZN_EINVALID; fields
- * that a handle has no use for are not looked at. */
+ * that a handle has no use for are ignored. */
 #ifndef ZN_OPTIONS_H
 #define ZN_OPTIONS_H
 

@@ -71,7 +71,7 @@ typedef struct zn_run_options {
 
 typedef struct zn_train_options {
     const char *recipe; /* a preset or a .yaml file; with resume NULL or the run's own */
-    const char *labels; /* of a classifier, file with attributes of the pictures; NULL: the recipe's */
+    const char *labels; /* of a classifier, file with attributes of the images; NULL: the recipe's */
     zn_run_options run;
     const char *captions; /* of a generator, CSV file with columns file and caption; NULL: the recipe's */
 } zn_train_options;

@@ -1,4 +1,4 @@
-// The desk: one tool at a time, chosen by the address behind "#", so that the back button and bookmarks work.
+// The desk: one tool at a time, chosen by the address after "#", so that the back button and bookmarks work.
 import * as api from "./api.js";
 import { announce, el, field, icon, input } from "./dom.js";
 import { catchFiles } from "./files.js";

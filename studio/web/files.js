@@ -3,7 +3,7 @@ import { el, icon } from "./dom.js";
 
 const MOST_SHOWN = 24;
 
-/** A small picture of a file, or its name where the browser cannot show it. */
+/** A thumbnail of a file, or its name where the browser cannot show it. */
 function thumbnail(file, remove) {
   const drop = el("button", { type: "button", class: "remove", "aria-label": `Remove ${file.name}`, onclick: remove }, icon("close"));
   const item = el("li", { title: file.name }, drop);

@@ -43,7 +43,7 @@ function pending(shelf, title, address) {
 /**
  * panel({controls, button, run, empty}): controls is a list of nodes, run(settings, place) does the work and calls
  * place(node) with each result, or place.pending(title, address) for a card to replace by it. The form stays usable meanwhile, so that several
- * jobs can wait in the queue. empty: what stands where results will be.
+ * jobs can wait in the queue. empty: shown until there are results.
  */
 export function panel({ controls, button, run, empty }) {
   const sentence = el("p", { class: "bad", role: "alert" });

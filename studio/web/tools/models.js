@@ -19,7 +19,7 @@ function lacks(model) {
   return model.error ?? (parts.length ? `Missing: ${parts.join(", ")}` : "");
 }
 
-/** The slowest layers as a table, for those who cannot see the picture. */
+/** The slowest layers as a table, for those who cannot see the chart. */
 function slowest({ layers }) {
   const whole = layers.reduce((sum, { ms }) => sum + ms, 0);
   const top = [...layers].sort((a, b) => b.ms - a.ms).slice(0, 10);
