@@ -3,9 +3,9 @@
  *     zn_k_matrix_pairs(&pairs, ...);       // rounds and orders x
  *     zn_k_matrix_bf16(&product, ...);      // y[p][j] = sum over i of x[p][i] w[j][i]
  *
- * A CPU with matrix instructions for bf16 multiplies so several times as fast as in 8-bit integers, whose sums have to
- * be scaled every 32 inputs, and with less error than these have. Weights are unpacked and rounded piece by piece.
- * Sums run in the order of i for any number of rows. A subnormal number may count as zero. */
+ * A CPU with matrix instructions for bf16 multiplies so several times as fast as in fp32. AMX tiles are also faster
+ * than 8-bit integers, whose sums have to be scaled every 32 inputs, and have less error. Weights are unpacked and
+ * rounded piece by piece. Sums run in the order of i for any number of rows. A subnormal number may count as zero. */
 #ifndef ZN_KERNELS_MATRIX_BF16_H
 #define ZN_KERNELS_MATRIX_BF16_H
 
@@ -40,8 +40,10 @@ typedef struct zn_matrix_bf16_args {
     int in, out;
 } zn_matrix_bf16_args;
 
-/* True if a CPU with these flags multiplies so many rows faster in this way than in 8-bit integers or fp32. */
+/* True if a CPU with these flags multiplies so many rows faster in this way than in fp32; and than in 8-bit integers.
+ */
 bool zn_matrix_bf16_pays(int64_t rows, uint32_t cpu);
+bool zn_matrix_bf16_beats_i8(uint32_t cpu);
 
 /* A unit is ZN_BF16_ROWS rows by a strip of outputs; the strip is the inner index. */
 enum { ZN_BF16_ROWS = 1536, ZN_BF16_STRIP = 128 };

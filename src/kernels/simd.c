@@ -34,9 +34,9 @@ static const zn_simd_table reference = { "ref",
                                          } };
 
 #if defined(__aarch64__)
-extern const zn_simd_table zn_table_neon, zn_table_arm, zn_table_dotprod, zn_table_i8mm;
-const zn_simd_table *const zn_simd_tables[] = { &reference,        &zn_table_neon, &zn_table_arm,
-                                                &zn_table_dotprod, &zn_table_i8mm, NULL };
+extern const zn_simd_table zn_table_neon, zn_table_arm, zn_table_dotprod, zn_table_i8mm, zn_table_bfmmla;
+const zn_simd_table *const zn_simd_tables[] = { &reference,     &zn_table_neon,   &zn_table_arm, &zn_table_dotprod,
+                                                &zn_table_i8mm, &zn_table_bfmmla, NULL };
 #elif defined(__x86_64__)
 extern const zn_simd_table zn_table_sse2, zn_table_avx2, zn_table_avxvnni, zn_table_avx512, zn_table_avx512vnni,
     zn_table_amx, zn_table_amxbf16;

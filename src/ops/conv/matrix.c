@@ -131,7 +131,8 @@ static bool is_coarse(const zn_node *n)
 /* With int8 only where the format of the weights costs more than rounding to bf16 does. */
 static bool uses_bf16(const zn_node *n, const choice *k)
 {
-    return n->source[1]->packed && may_use_bf16(n, k) && (k->math == ZN_PRECISION_BF16 || is_coarse(n));
+    return n->source[1]->packed && may_use_bf16(n, k) && (k->math == ZN_PRECISION_BF16 || is_coarse(n)) &&
+           (zn_matrix_bf16_beats_i8(k->cpu) || !uses_i8(n, k));
 }
 
 static void run_i8(const zn_node *n, const zn_launch_context *c)

@@ -10,11 +10,16 @@
 void zn_ref_matrix_pairs(const void *matrix_pairs_args, zn_range panels);
 void zn_ref_matrix_bf16(const void *matrix_bf16_args, zn_range units);
 
+static bool has_tiles(uint32_t cpu) { return cpu & ZN_CPU_AMX_BF16 && cpu & ZN_CPU_AVX512BF16; }
+
 bool zn_matrix_bf16_pays(int64_t rows, uint32_t cpu)
 {
     enum { FEW_ROWS = 64 }; /* unpacking takes most of the time, and tiles have 32 rows */
-    return rows >= FEW_ROWS && cpu & ZN_CPU_AMX_BF16 && cpu & ZN_CPU_AVX512BF16 && !(cpu & ZN_CPU_CUDA);
+    return rows >= FEW_ROWS && (has_tiles(cpu) || cpu & ZN_CPU_BF16) && !(cpu & ZN_CPU_CUDA);
 }
+
+/* SMMLA does twice the products of BFMMLA in an instruction. */
+bool zn_matrix_bf16_beats_i8(uint32_t cpu) { return has_tiles(cpu); }
 
 /* Where element i of row p is. */
 static int64_t pair_at(int64_t p, int64_t i, int in)

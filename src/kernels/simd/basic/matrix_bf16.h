@@ -22,6 +22,9 @@ typedef struct scratch {
     union {
         uint16_t tiles[ACROSS][DEPTH / ZN_BF16_STEP][SIDE][ZN_BF16_STEP];
         float lines[STRIP][DEPTH];
+        struct {
+            uint16_t w[STRIP / 2][DEPTH / 4][2][4], x[SIDE / 2][DEPTH / 4][2][4]; /* of pairs of outputs or rows */
+        } quads;
     } w; /* as the build likes them */
 } scratch;
 _Static_assert(sizeof(scratch) <= ZN_BF16_SCRATCH, "the scratch of kernels/matrix_bf16.h");
