@@ -94,6 +94,9 @@ template <typename T> cudaError_t cudaFuncSetAttribute(void (*kernel)(T), int, i
     return emulated_shared(reinterpret_cast<const void *>(kernel), (size_t)bytes);
 }
 
+/* Of each file its own: files have types of the same name for their arguments. */
+namespace
+{
 template <typename T> struct emulated_call {
     void (*kernel)(T);
     const T *arguments;
@@ -103,10 +106,11 @@ template <typename T> struct emulated_call {
         c->kernel(*c->arguments);
     }
 };
+} // namespace
 
 template <typename T>
-cudaError_t cudaLaunchKernel(void (*kernel)(T), dim3 grid, dim3 block, void **arguments, size_t shared,
-                             cudaStream_t stream)
+static cudaError_t cudaLaunchKernel(void (*kernel)(T), dim3 grid, dim3 block, void **arguments, size_t shared,
+                                    cudaStream_t stream)
 {
     emulated_launches_on(stream);
     emulated_call<T> call = { kernel, static_cast<const T *>(arguments[0]) };
