@@ -74,6 +74,7 @@ stage_golden() {
         return 0
     fi
     local text status p f s
+    TARGET=check-golden configure_and_build build -DZENITH_TESTS=ON || return
     text=$(ZENITH_MODELS="$shared/data/weights" build/check-golden "$shared"/golden/{taesd,wan,zenith,zimage}/*.safetensors "$shared"/golden/diffae/*.safetensors)
     status=$?
     echo "$text"
@@ -153,10 +154,10 @@ cross_checks() {
         run_ctest "$folder" 1800 -R '^(kernels|ops)' -E amx_emulated
 }
 
-# python_with PACKAGE...: builds the program, and an environment of Python with these packages in build/venv. They are
-# fetched; where nothing can be, ZENITH_OFFLINE=1 skips the stages that need them.
+# python_with PACKAGE...: builds the program, the tool that makes models for its tests, and an environment of Python with
+# these packages in build/venv. They are fetched; where nothing can be, ZENITH_OFFLINE=1 skips the stages that need them.
 python_with() {
-    TARGET=zenith configure_and_build build -DZENITH_TESTS=ON || return
+    TARGET="zenith tinymodel" configure_and_build build -DZENITH_TESTS=ON || return
     [ -x build/venv/bin/python3 ] || python3 -m venv build/venv || return
     build/venv/bin/python3 -m pip install -q "$@"
 }
