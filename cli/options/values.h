@@ -3,7 +3,7 @@
 #define ZN_CLI_VALUES_H
 
 int value_text(const char *text, void *field);     /* const char *; not empty */
-int value_once(const char *text, void *field);     /* the same, of an option that is refused the second time */
+int value_once(const char *text, void *field);     /* the same, for an option that may be given only once */
 int value_any_text(const char *text, void *field); /* const char *; may be empty */
 int value_lora(const char *text, void *field);     /* const char *[MOST_LORAS + 1]; "FILE" or "FILE:0.8" is appended */
 /* const char *, checked but not converted, so that it is known whether they were given */
