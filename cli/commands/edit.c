@@ -7,7 +7,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 enum { STEPS = 100, MOST = 1000, MOST_AMOUNT = 100 }; /* MOST: maximum number of amounts */
 
@@ -42,22 +41,7 @@ static int parse_amounts(change *c, const char *text)
 
 /* ---- attributes ---- */
 
-/* The row of the classifier for a word: its name in upper or lower case, or its number. -1 if there is none. */
-static int row_of(const zn_diffae *d, const char *word)
-{
-    const int count = zn_diffae_attribute_count(d);
-    const char *name;
-    for (int i = 0; (name = zn_diffae_attribute(d, i)); i++)
-        if (!strcmp(name, word))
-            return i;
-    for (int i = 0; (name = zn_diffae_attribute(d, i)); i++)
-        if (!strcasecmp(name, word))
-            return i;
-    const int number = strspn(word, "0123456789") == strlen(word) && strlen(word) < 6 ? atoi(word) : count;
-    return number < count ? number : -1;
-}
-
-/* After a failure of zn_diffae_move, whose sentence names the attributes that there are. */
+/* After a failure of zn_diffae_find_attribute, whose sentence names the attributes that there are. */
 static void complain_unknown(const zn_diffae *d, const char *word)
 {
     const char **names = must_alloc(NULL, (size_t)(zn_diffae_attribute_count(d) + 1) * sizeof *names);
@@ -75,13 +59,8 @@ static void complain_unknown(const zn_diffae *d, const char *word)
 /* Reports an error and returns 0 if the requested attribute does not exist. */
 static int find_attribute(change *c, const zn_diffae *d)
 {
-    c->row = row_of(d, c->o->attribute);
-    if (c->row < 0) {
-        float *none = must_alloc(NULL, (size_t)zn_diffae_width(d) * sizeof *none);
-        memset(none, 0, (size_t)zn_diffae_width(d) * sizeof *none);
-        if (zn_diffae_move(d, none, c->o->attribute, 0, none) != ZN_OK)
-            complain_unknown(d, c->o->attribute);
-        free(none);
+    if (zn_diffae_find_attribute(d, c->o->attribute, &c->row) != ZN_OK) {
+        complain_unknown(d, c->o->attribute);
         return 0;
     }
     const char *name = zn_diffae_attribute(d, c->row);

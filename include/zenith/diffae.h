@@ -65,12 +65,15 @@ ZN_API ZN_MUST_USE zn_status zn_diffae_render_by(zn_diffae *d, const zn_diffae_s
 ZN_API void zn_diffae_noise(const zn_diffae *d, int count, uint64_t seed, float *noise);
 ZN_API ZN_MUST_USE zn_status zn_diffae_imagine(zn_diffae *d, int count, uint64_t seed, int steps, float *cond);
 
-/* Moves a condition along an attribute, given by name or by number as text (needs a classifier). out may be cond. */
+/* Moves a condition along an attribute (zn_diffae_find_attribute; needs a classifier). out may be cond. */
 ZN_API ZN_MUST_USE zn_status zn_diffae_move(const zn_diffae *d, const float *cond, const char *attribute,
                                             double strength, float *out);
 /* Names of the classifier's attributes: index 0, 1, ...; NULL after the last. A file without names is assumed to be one
  * of the original's, with the attributes of CelebA. */
 ZN_API const char *zn_diffae_attribute(const zn_diffae *d, int index);
+/* The index of an attribute, given by its name, in any case if none is spelled so, or by number as text. ZN_ENOTFOUND:
+ * the error names those that exist. */
+ZN_API ZN_MUST_USE zn_status zn_diffae_find_attribute(const zn_diffae *d, const char *attribute, int *index);
 /* Number of attributes, named or not; 0 without a classifier. zn_diffae_judge gives the probability of each, from 0 to
  * 1. */
 ZN_API int zn_diffae_attribute_count(const zn_diffae *d);

@@ -160,16 +160,6 @@ static zn_status parse_amounts(const char *text, double *amounts, int *count)
                    MOST_AMOUNT, MOST_AMOUNT, MOST_IMAGES, text);
 }
 
-/* Refuses an unknown attribute before the image is inverted to noise, which is slow. */
-static zn_status check_attribute(const course *c, const char *attribute)
-{
-    const size_t bytes = (size_t)zn_diffae_width(c->net) * sizeof(float);
-    float *none = memset(must_alloc(NULL, bytes), 0, bytes);
-    const zn_status status = zn_diffae_move(c->net, none, attribute, 0, none);
-    free(none);
-    return status;
-}
-
 static zn_status edit_images(course *c, const parts *p, const double *amounts, int count)
 {
     float *moved = must_alloc(NULL, (size_t)zn_diffae_width(c->net) * sizeof *moved);
@@ -188,7 +178,7 @@ static zn_status edit(sv_job *job, sv_engine *e)
     course c;
     parts p = { 0 };
     double amounts[MOST_IMAGES];
-    int count = 0;
+    int count = 0, index;
     if (!job->o.attribute)
         return ZN_FAIL(ZN_EINVALID, "the task edit needs an attribute; GET /api/models/NAME/attributes lists them");
     ZN_TRY(parse_amounts(job->o.amount ? job->o.amount : "0.3", amounts, &count));
@@ -196,7 +186,7 @@ static zn_status edit(sv_job *job, sv_engine *e)
     if (!e->info->has_classifier)
         return ZN_FAIL(ZN_EINVALID, "the model %s has no classifier; name its weights as classifier",
                        e->info->architecture);
-    ZN_TRY(check_attribute(&c, job->o.attribute));
+    ZN_TRY(zn_diffae_find_attribute(c.net, job->o.attribute, &index)); /* before the slow inversion */
     zn_status status = take_image(&c, 0, &p);
     if (status == ZN_OK)
         status = edit_images(&c, &p, amounts, count);

@@ -165,6 +165,10 @@ static void what_cannot_be_is_said(void **state)
     assert_int_equal(zn_diffae_move(d, cond, "Smiling", 1, cond), ZN_ENOTFOUND); /* only five classes */
     assert_int_equal(zn_diffae_move(d, cond, "7", 1, cond), ZN_ENOTFOUND);
     assert_int_equal(zn_diffae_move(d, cond, "4", 1, cond), ZN_OK);
+    int row;
+    assert_int_equal(zn_diffae_find_attribute(d, "bALD", &row), ZN_OK);
+    assert_string_equal(zn_diffae_attribute(d, row), "Bald");
+    assert_int_equal(zn_diffae_find_attribute(d, "Balding", &row), ZN_ENOTFOUND);
     assert_int_equal(zn_diffae_render(d, 1, cond, noise, 10, &out), ZN_ECANCELLED);
     assert_int_equal(calls, 6);
     assert_null(out);

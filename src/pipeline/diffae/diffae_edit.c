@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* Classes of the original's classifiers, in the order of their rows. */
 static const char *const attributes[] = {
@@ -97,6 +98,9 @@ static int row_of(const zn_diffae *d, const char *attribute)
     for (int i = 0; (name = zn_diffae_attribute(d, i)); i++)
         if (strcmp(name, attribute) == 0)
             return i;
+    for (int i = 0; (name = zn_diffae_attribute(d, i)); i++)
+        if (strcasecmp(name, attribute) == 0)
+            return i;
     const long row = strtol(attribute, &end, 10);
     return end > attribute && !*end && row >= 0 && row < d->model->config.classes ? (int)row : -1;
 }
@@ -117,14 +121,19 @@ static zn_status fail_unknown(const zn_diffae *d, const char *attribute)
                    name ? ", ..." : "");
 }
 
+zn_status zn_diffae_find_attribute(const zn_diffae *d, const char *attribute, int *index)
+{
+    if (!d->model->has[ZN_CLASSIFIER])
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s has no classifier, so no attribute is known", d->model->info.path);
+    *index = row_of(d, attribute);
+    return *index < 0 ? fail_unknown(d, attribute) : ZN_OK;
+}
+
 zn_status zn_diffae_move(const zn_diffae *d, const float *cond, const char *attribute, double strength, float *out)
 {
     const int width = zn_diffae_width(d), classes = d->model->config.classes;
-    if (!d->model->has[ZN_CLASSIFIER])
-        return ZN_FAIL(ZN_EUNSUPPORTED, "%s has no classifier, so no attribute is known", d->model->info.path);
-    const int row = row_of(d, attribute);
-    if (row < 0)
-        return fail_unknown(d, attribute);
+    int row;
+    ZN_TRY(zn_diffae_find_attribute(d, attribute, &row));
     const zn_model_parameter *w = zn_model_parameter_find(d->model, "classifier.weight");
     float *direction;
     ZN_TRY(zn_alloc_for("a direction", sizeof *direction * (size_t)width, (void **)&direction));
