@@ -37,7 +37,8 @@ grep -q '^prefix=/opt/zenith$' "$pc" || fail "zenith.pc has the wrong prefix: $(
 for file in bin/zenith share/man/man1/zenith.1 share/bash-completion/completions/zenith share/zsh/site-functions/_zenith \
     share/fish/vendor_completions.d/zenith.fish include/zenith/zenith.h \
     share/zenith/models/zenith-r.safetensors share/zenith/models/zenith-restore.safetensors \
-    share/zenith/models/zenith-restore-fast.safetensors share/zenith/models/zenith-upscale.safetensors; do
+    share/zenith/models/zenith-restore-fast.safetensors share/zenith/models/zenith-upscale.safetensors \
+    share/zenith/models/diffae-faces/model.safetensors share/zenith/models/diffae-pets/model.safetensors; do
     [[ -s $root/$file ]] || fail "$file was not installed"
 done
 [[ -s $libdir/libzenith.a && -s $libdir/libzenith.so ]] || fail "the libraries were not installed"

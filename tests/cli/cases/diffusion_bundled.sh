@@ -26,7 +26,7 @@ zenith reconstruct -q pictures/1.png -m diffae-faces --random-noise --steps 2 -o
 # The bundled ones: at most 13 MB, with all parts, and attributes that the documents name.
 for name in faces:Smile pets:Cat; do
     model=$SOURCE/weights/diffae-${name%:*}
-    [[ -e $model/model.safetensors ]] || continue
+    [[ -e $model/model.safetensors ]] || { echo "$name is missing" && continue; }
     [[ $(stat -c %s "$model/model.safetensors") -le 13000000 ]] || echo "$name is larger than 13 MB"
     zenith edit --list -m "$model" | grep -qw "${name#*:}" || echo "$name has no such attribute"
     zenith sample -q -m "$model" --steps 2 --latent-steps 2 -o bundled.png >/dev/null || echo "$name draws nothing"
