@@ -240,10 +240,13 @@ zn_status zn_loader_next(zn_loader *l, int64_t step, float *inputs, float *out)
     if (status == ZN_OK && l->status != ZN_OK)
         status = ZN_FAIL(l->status, "%s", l->text);
     if (status == ZN_OK) {
+        /* A slot that is full belongs to the reader: the workers go on while it is copied. */
         const size_t pixels = (size_t)l->options.count * pixels_of(&l->options);
+        pthread_mutex_unlock(&l->lock);
         memcpy(out, s->pixels, sizeof(float) * pixels * 3);
         if (s->inputs && inputs)
             memcpy(inputs, s->inputs, sizeof(float) * pixels * (size_t)l->options.inputs);
+        pthread_mutex_lock(&l->lock);
         skipped = s->skipped;
         *s = (slot){ .step = step + ahead, .pixels = s->pixels, .inputs = s->inputs };
         l->next_step = step + 1;

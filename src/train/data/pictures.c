@@ -39,23 +39,31 @@ static int reflect(int i, int n)
     return i < n ? i : period - i;
 }
 
-static void crop_random(const zn_image *image, int size, bool flip, uint64_t seed, float *out)
+static zn_status crop_random(const zn_image *image, int size, bool flip, uint64_t seed, float *out)
 {
     zn_rng rng = zn_rng_new(seed);
     const int spare_x = image->width - size, spare_y = image->height - size;
     const int x0 = spare_x > 0 ? (int)(zn_rng_next(&rng) % (uint64_t)(spare_x + 1)) : 0;
     const int y0 = spare_y > 0 ? (int)(zn_rng_next(&rng) % (uint64_t)(spare_y + 1)) : 0;
     const bool mirrored = flip && (zn_rng_next(&rng) & 1);
-    for (int y = 0; y < size; y++)
-        for (int x = 0; x < size; x++) {
-            const int sx = reflect(x0 + (mirrored ? size - 1 - x : x), image->width),
-                      sy = reflect(y0 + y, image->height);
-            const size_t at = ((size_t)sy * (size_t)image->width + (size_t)sx) * 3;
+    const bool wide = image->bits != 8;
+    int32_t *columns; /* where the values of each column begin */
+    float level[256];
+    ZN_TRY(zn_alloc_for("a crop", sizeof *columns * (size_t)size, (void **)&columns));
+    for (int x = 0; x < size; x++)
+        columns[x] = 3 * reflect(x0 + (mirrored ? size - 1 - x : x), image->width);
+    for (int v = 0; v < 256; v++)
+        level[v] = (float)v / 255.0f;
+    for (int y = 0; y < size; y++) {
+        const size_t row = (size_t)reflect(y0 + y, image->height) * (size_t)image->width * 3;
+        const uint8_t *narrow = (const uint8_t *)image->pixels + (wide ? 0 : row);
+        const uint16_t *deep = (const uint16_t *)image->pixels + (wide ? row : 0);
+        for (int x = 0; x < size; x++, out += 3)
             for (int c = 0; c < 3; c++)
-                out[((size_t)y * (size_t)size + (size_t)x) * 3 + (size_t)c] =
-                    image->bits == 8 ? (float)((uint8_t *)image->pixels)[at + (size_t)c] / 255.0f
-                                     : (float)((uint16_t *)image->pixels)[at + (size_t)c] / 65535.0f;
-        }
+                out[c] = wide ? (float)deep[columns[x] + c] / 65535.0f : level[narrow[columns[x] + c]];
+    }
+    zn_free(columns);
+    return ZN_OK;
 }
 
 /* A crop of twice the side, every 2x2 pixels made one. */
@@ -63,15 +71,15 @@ static zn_status crop_halved(const zn_image *image, int size, bool flip, uint64_
 {
     float *large;
     ZN_TRY(zn_alloc_for("a crop", sizeof *large * (size_t)size * (size_t)size * 12, (void **)&large));
-    crop_random(image, 2 * size, flip, seed, large);
+    const zn_status status = crop_random(image, 2 * size, flip, seed, large);
     const size_t row = (size_t)size * 6;
-    for (size_t y = 0; y < (size_t)size; y++)
-        for (size_t i = 0; i < (size_t)size * 3; i++) {
-            const float *p = large + 2 * y * row + i / 3 * 6 + i % 3;
-            out[y * (size_t)size * 3 + i] = 0.25f * (p[0] + p[3] + p[row] + p[row + 3]);
-        }
+    for (size_t i = 0; i < (size_t)size * (size_t)size && status == ZN_OK; i++) {
+        const float *p = large + i / (size_t)size * 2 * row + i % (size_t)size * 6;
+        for (size_t c = 0; c < 3; c++)
+            out[3 * i + c] = 0.25f * (p[c] + p[c + 3] + p[c + row] + p[c + row + 3]);
+    }
     zn_free(large);
-    return ZN_OK;
+    return status;
 }
 
 zn_image zn_picture_frame(const zn_image *image, int held, int index)
@@ -91,8 +99,7 @@ static zn_status crop_image(const zn_image *image, const zn_crop *c, uint64_t se
     if (c->halve > 0 && image->width >= 2 * c->size && image->height >= 2 * c->size &&
         (double)zn_rng_uniform(&rng) < c->halve)
         return crop_halved(image, c->size, !c->no_flip, seed, out);
-    crop_random(image, c->size, !c->no_flip, seed, out);
-    return ZN_OK;
+    return crop_random(image, c->size, !c->no_flip, seed, out);
 }
 
 /* The same seed gives the same square in every frame. */

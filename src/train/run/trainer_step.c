@@ -19,11 +19,25 @@ static bool judges(const zn_trainer *t) { return t->discriminator && t->step >= 
 /* In f16 the loss is multiplied by a factor, or small gradients would be lost. */
 static bool is_scaled(const zn_trainer *t) { return t->scaler.scale > 0; }
 
-/* An input that no term reads has no memory. */
-static void put(zn_node *n, const float *from)
+typedef struct copying {
+    const float *from;
+    float *to;
+} copying;
+
+static void copy_some(const void *args, zn_range r)
 {
+    const copying *c = args;
+    memcpy(c->to + r.begin, c->from + r.begin, sizeof(float) * (size_t)(r.end - r.begin));
+}
+
+/* By all threads: a batch is tens of megabytes, which a GPU would wait for. An input that no term reads has no memory.
+ */
+static void put(const zn_trainer *t, zn_node *n, const float *from)
+{
+    enum { AT_ONCE = 1 << 16 };
+    const copying c = { from, n->data };
     if (n->data)
-        memcpy(n->data, from, sizeof(float) * (size_t)zn_shape_count(n->shape));
+        zn_pool_run(t->options.pool, zn_shape_count(n->shape), AT_ONCE, copy_some, &c, NULL, 0);
 }
 
 /* Images whose noise is drawn; `first` is the number of the first in the run. */
@@ -131,8 +145,8 @@ static zn_status run_part(zn_trainer *t, int part, int own, const float *input, 
     zn_objective *o = &t->objective;
     float *figures = t->figures + part * ZN_FIGURES;
     const int64_t first = (t->step * t->parts + part) * t->batch;
-    put(o->input, input);
-    put(o->target, target);
+    put(t, o->input, input);
+    put(t, o->target, target);
     draw_noise(t, first);
     draw_flow(t, first);
     draw_gate_noise(t, part);
@@ -158,8 +172,8 @@ zn_status zn_trainer_measure(zn_trainer *t, const float *input, const float *tar
 {
     zn_objective *o = &t->objective;
     const int64_t first = -((int64_t)number + 1) * t->batch; /* no image of the run has these */
-    put(o->input, input);
-    put(o->target, target);
+    put(t, o->input, input);
+    put(t, o->target, target);
     draw_noise(t, first);
     draw_flow(t, first);
     zn_exec_send(t->exec);
