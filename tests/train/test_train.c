@@ -174,7 +174,10 @@ static void weights_can_be_trained_further(void **state)
     o.run.folder = in_folder("none");
     write_text(recipe, "model: taesd\nwidth: 32\nbatch: 1\nsize: 8\nsteps: 1\nheld_out: 20\n");
     assert_int_equal(zn_train(&o, &r), ZN_EINVALID);
-    assert_non_null(strstr(zn_error_text(), "another shape than the recipe's"));
+    assert_non_null(strstr(zn_error_text(), "has a width of 64, but the recipe's network one of 32: set width=64"));
+    write_text(recipe, "model: taesd\nlatent: 16\nbatch: 1\nsize: 8\nsteps: 1\nheld_out: 20\n");
+    assert_int_equal(zn_train(&o, &r), ZN_EINVALID);
+    assert_non_null(strstr(zn_error_text(), "does not fit the recipe's network (see latent and layers)"));
     write_text(recipe, "model: zenith-r\nbatch: 1\nsize: 8\nsteps: 1\nheld_out: 20\n");
     assert_int_equal(zn_train(&o, &r), ZN_EINVALID);
     assert_non_null(strstr(zn_error_text(), "a taesd, but the recipe trains a zenith-r"));

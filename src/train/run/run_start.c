@@ -8,18 +8,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the weights lack (one half of an autoencoder, say) keeps its fresh values. */
+/* The setting of the recipe that makes the network another one than the weights'. */
+static zn_status fail_other(const zn_model *m, const zn_model *from, const char *name, const char *parameter)
+{
+    if (from->config.width != m->config.width)
+        return ZN_FAIL(ZN_EINVALID, "%s has a width of %d, but the recipe's network one of %d: set width=%d", name,
+                       from->config.width, m->config.width, from->config.width);
+    return ZN_FAIL(ZN_EINVALID, "%s: its %s does not fit the recipe's network (see latent and layers)", name,
+                   parameter);
+}
+
+/* What the weights lack (one half of an autoencoder, say) keeps its fresh values. Parts that the network has must have
+ * all that the weights have of them. */
 static zn_status take_over(zn_model *m, const zn_model *from, const char *name)
 {
     if (from->arch != m->arch)
         return ZN_FAIL(ZN_EINVALID, "%s: a %s, but the recipe trains a %s", name, from->config.name, m->config.name);
-    for (int i = 0; i < m->count; i++) {
-        const zn_model_parameter *p = &m->parameters[i], *q = zn_model_parameter_find(from, p->name);
-        if (!q)
+    for (int i = 0; i < from->count; i++) {
+        const zn_model_parameter *q = &from->parameters[i], *p = zn_model_parameter_find(m, q->name);
+        if (!p && (!m->has[q->part] || q->role == ZN_ROLE_CONSTANT))
             continue;
-        if (!zn_shape_equal(p->shape, q->shape))
-            return ZN_FAIL(ZN_EINVALID, "%s: its %s has another shape than the recipe's (see width and latent)", name,
-                           p->name);
+        if (!p || !zn_shape_equal(p->shape, q->shape))
+            return fail_other(m, from, name, q->name);
         memcpy(p->data, q->data, sizeof(float) * (size_t)zn_shape_count(p->shape));
     }
     return ZN_OK;
