@@ -7,7 +7,7 @@ import { results, run } from "../job.js";
 import { figure, image, modelChoice, number, panel } from "../panel.js";
 
 export const title = "Edit";
-export const hint = "Move an attribute of a face, go from one image to another in steps, or draw new samples.";
+export const hint = "Move an attribute of a face or a pet, go from one image to another in steps, or draw new samples.";
 
 export async function show(models) {
   const able = models.filter((model) => model.kind === "diffusion");
