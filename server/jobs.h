@@ -85,6 +85,8 @@ struct sv_job {
     json facts;    /* members of an object */
     uint64_t seed; /* of generate: of the first image */
     int tokens;    /* of its prompt */
+    int used_steps;
+    double used_guidance; /* its settings, those of the model included */
     char *remarks[16];
     int remark_count;
     char *error;

@@ -198,6 +198,8 @@ static zn_status take_done(following *f, const zn_json_node *done, const sv_repl
     if (zn_json_i64(zn_json_get(done, "tokens"), &tokens))
         job->tokens = (int)tokens;
     (void)zn_json_u64(zn_json_get(done, "seed"), &job->seed);
+    zn_json_update_int(done, "steps", &job->used_steps);
+    zn_json_update_double(done, "guidance", &job->used_guidance);
     if (text && size)
         json_raw(&job->facts, text, size);
     return ZN_OK;

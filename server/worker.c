@@ -182,6 +182,8 @@ static zn_status send_end(slot *s, zn_status status, const char *error)
     json_close(&j, ']');
     json_unsigned(&j, "seed", job ? job->seed : 0);
     json_integer(&j, "tokens", job ? job->tokens : 0);
+    json_integer(&j, "steps", job ? job->used_steps : 0);
+    json_real(&j, "guidance", job ? job->used_guidance : 0);
     json_close(&j, '}');
     char *key = key_of(SV_KEY_EVENTS, s->id);
     const char *facts = job && job->facts.length ? job->facts.text : "";

@@ -138,7 +138,7 @@ static zn_generation request_of(work *w)
                             .height = w->p.height,
                             .steps = w->p.steps,
                             .seed = w->p.seed,
-                            .guidance = w->p.guidance,
+                            .guidance = parameters_guidance(&w->p),
                             .shift = w->p.shift,
                             .image = w->image,
                             .strength = w->p.strength,
@@ -148,6 +148,20 @@ static zn_generation request_of(work *w)
                             .preview = drawn,
                             .progress = tick,
                             .user = w };
+}
+
+/* Settings of the model, and remarks on the user's own. */
+static void complete(work *w)
+{
+    zn_generation_defaults d = { .size = sizeof d };
+    const parameters *p = &w->p;
+    parameters_complete(&w->p, w->generator);
+    zn_generator_defaults(w->generator, &d);
+    if (d.own_size && p->width && (p->width != d.width || p->height != d.height))
+        note(w->o, "the model was trained for %dx%d pixels: images of %dx%d look worse", d.width, d.height, p->width,
+             p->height);
+    if (w->o->negative && *w->o->negative && p->guidance <= 0)
+        note(w->o, "--negative has no effect without --guidance");
 }
 
 /* With -v: how memory is used, and in what precision. */
@@ -334,7 +348,9 @@ static int calibrate(work *w)
                                .visit = w->o->quiet && !w->o->json ? NULL : report_layer,
                                .user = &f };
     parameters_set(&w->p.prompt, w->prompts.items[0]);
-    const zn_generation request = request_of(w);
+    zn_generation request = request_of(w);
+    if (!w->o->guidance)
+        request.guidance = ZN_GUIDANCE_NONE; /* not the model's own: it cannot be measured */
     facts_begin(&f, w->o->json);
     if (f.json)
         json_open(&f.out, "layers", '[');
@@ -436,6 +452,7 @@ static int run(const options *o, zn_ranks *ranks)
     work w = { .o = o, .ranks = ranks, .bar = { .quiet = silent, .line_ms = progress_line_ms() } };
     int status = ranks_agree(ranks, prepare(&w));
     if (!status) {
+        complete(&w);
         explain(&w);
         status = o->calibrate ? calibrate(&w) : make_all(&w);
     }

@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 static const char usual_model[] = "z-image-turbo";
-static const int usual_steps = 8;
 static const double usual_strength = 0.6;
 
 const char *generate_input(const char *name) { return strcmp(name, "-") ? keep_pipe(name) : standard_input(); }
@@ -83,8 +82,9 @@ static void override_files(const options *o, parameters *p)
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         if (files[i].given)
             parameters_set(files[i].field, files[i].given);
+    char usual[4096];
     if (!p->model && !p->transformer)
-        parameters_set(&p->model, usual_model);
+        parameters_set(&p->model, zn_generator_default(usual, sizeof usual) == ZN_OK ? usual : usual_model);
     for (int i = 0; o->loras[0] && p->loras[i]; i++)
         parameters_set(&p->loras[i], NULL);
     for (int i = 0; o->loras[i]; i++)
@@ -102,7 +102,7 @@ static void override_numbers(const options *o, parameters *p)
     if (o->steps)
         p->steps = (int)o->steps;
     if (o->guidance)
-        p->guidance = strtod(o->guidance, NULL);
+        p->guidance = strtod(o->guidance, NULL), p->has_guidance = 1;
     if (o->shift)
         p->shift = strtod(o->shift, NULL);
     if (o->strength)
@@ -115,7 +115,6 @@ static void override_numbers(const options *o, parameters *p)
         p->seed = strtoull(o->noise_seed, NULL, 10);
     else if (!p->has_seed)
         p->seed = random_seed();
-    p->steps = p->steps ? p->steps : usual_steps;
     p->strength = p->strength > 0 ? p->strength : usual_strength;
 }
 
@@ -166,8 +165,6 @@ int generate_settings(const options *o, parameters *out)
         return usage_error(o->command->name, "--mask needs --image");
     if (o->strength && !out->image)
         return usage_error(o->command->name, "--strength needs --image");
-    if (o->negative && *o->negative && out->guidance <= 0)
-        note(o, "--negative has no effect without --guidance");
     explain_seed(o, out);
     return 0;
 }

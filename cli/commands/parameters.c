@@ -38,6 +38,21 @@ void parameters_free(parameters *p)
     *p = (parameters){ 0 };
 }
 
+static const double usual_shift = 3; /* of zn_generation: not written */
+
+void parameters_complete(parameters *p, const zn_generator *g)
+{
+    zn_generation_defaults d = { .size = sizeof d };
+    zn_generator_defaults(g, &d);
+    p->steps = p->steps ? p->steps : d.steps;
+    if (!p->has_guidance)
+        p->guidance = d.guidance;
+    if (p->shift == 0 && d.shift != usual_shift)
+        p->shift = d.shift;
+}
+
+double parameters_guidance(const parameters *p) { return p->guidance > 0 ? p->guidance : ZN_GUIDANCE_NONE; }
+
 /* ---- paths: the user's own folder is not for everyone to see ---- */
 
 static char *shortened(const char *path)
@@ -285,9 +300,9 @@ static void take_setting(const char *key, const char *value, parameters *out)
     else if (!strcmp(key, "Size"))
         take_size(value, out);
     else if (!strcmp(key, "CFG scale")) /* 1 is no guidance */
-        out->guidance = strtod(value, NULL) > 1 ? strtod(value, NULL) - 1 : 0;
+        out->guidance = strtod(value, NULL) > 1 ? strtod(value, NULL) - 1 : 0, out->has_guidance = 1;
     else if (!strcmp(key, "Guidance"))
-        out->guidance = strtod(value, NULL);
+        out->guidance = strtod(value, NULL), out->has_guidance = 1;
     else if (!strcmp(key, "Shift"))
         out->shift = strtod(value, NULL);
     else if (!strcmp(key, "Denoising strength"))

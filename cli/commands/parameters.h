@@ -18,7 +18,9 @@ typedef struct parameters {
     int width, height;
     uint64_t seed;
     int has_seed;
-    double guidance, shift, strength;
+    double guidance; /* counts if has_guidance; 0: none */
+    int has_guidance;
+    double shift, strength;
     int precision;                  /* zn_precision */
     int encoder_tile, decoder_tile; /* as in zn_generation; not written if the whole image was computed at once */
     char *model, *transformer, *text_encoder, *vae, *tokenizer;
@@ -32,6 +34,10 @@ char *parameters_text(const parameters *p);
 /* Returns 0 if the text has no line with settings. The caller frees *out in any case. */
 int parameters_parse(const char *text, parameters *out);
 void parameters_free(parameters *p);
+/* Fills in what is not set with the settings of a model. */
+void parameters_complete(parameters *p, const zn_generator *g);
+/* The value for zn_generation of complete settings. */
+double parameters_guidance(const parameters *p);
 /* Adds what is reported of every generated image to an open object: size, settings, tokens and times. */
 void parameters_facts(json *j, const parameters *p, const zn_generation_report *r);
 

@@ -24,10 +24,11 @@ typedef struct zn_generator zn_generator;
 
 /* Where the networks are. Everything that is NULL is looked for in `model`: a folder in the layout of diffusers or of
  * ComfyUI, a folder with the files themselves, a file of the transformer, or a name that zn_model_find would search
- * for. Strings are not retained. */
+ * for. If neither `model` nor `transformer` is given, it is the one of zn_generator_default. Strings are not retained.
+ */
 typedef struct zn_generator_files {
     size_t size;              /* sizeof, see zn_options */
-    const char *model;        /* may be NULL if the parts are named */
+    const char *model;        /* may be NULL */
     const char *transformer;  /* .safetensors (or the folder or index.json of its shards), or .gguf */
     const char *text_encoder; /* the same, of Qwen3-4B */
     const char *vae;
@@ -57,6 +58,11 @@ ZN_API ZN_MUST_USE zn_status zn_generator_parts(const zn_generator_files *files,
 /* Visits the folders that hold a transformer, among those in which zn_model_find searches. */
 typedef void (*zn_generator_folder_fn)(void *user, const char *folder);
 ZN_API ZN_MUST_USE zn_status zn_generators_visit(zn_generator_folder_fn visit, void *user);
+
+/* The model to use if none is named, for zn_generator_files.model: "z-image-turbo" if it is there, else the first that
+ * zn_generators_visit finds with all its parts, which is the bundled "zenith-mini" unless there are others. Fails with
+ * ZN_ENOTFOUND if there is none. */
+ZN_API ZN_MUST_USE zn_status zn_generator_default(char *name, size_t size);
 
 /* Finds the files, and checks that each holds the network it should; a missing one is named with the file that would
  * hold it. Of the options context, threads, precision (int8 unless set), device and memory count. */
@@ -95,7 +101,10 @@ typedef struct zn_generation_progress {
 } zn_generation_progress;
 typedef int (*zn_generation_fn)(void *user, const zn_generation_progress *progress); /* non-zero: cancel */
 
-/* One image. Zero means the default in every field. */
+#define ZN_GUIDANCE_NONE (-1.0)
+
+/* One image. Zero means the default in every field: that of the model (zn_generator_defaults) or else the one named
+ * here. */
 typedef struct zn_generation {
     size_t size;           /* sizeof, see zn_options */
     const char *prompt;    /* UTF-8; NULL is the empty prompt */
@@ -103,8 +112,8 @@ typedef struct zn_generation {
     int width, height;     /* multiples of 16; 0: 1024, or those of `image` */
     int steps;             /* evaluations of the network; 0: 8 */
     uint64_t seed;         /* noise as torch.Generator("cpu").manual_seed(seed) draws it, low 32 bits */
-    double guidance;       /* 0: none, as Turbo wants */
-    double shift;          /* of the schedule; 0: the model's own, 3 */
+    double guidance;       /* 0: the model's own, which is none for Turbo; ZN_GUIDANCE_NONE: none */
+    double shift;          /* of the schedule; 0: 3 */
     const zn_image *image; /* to start from; NULL: noise */
     double strength;       /* how much of it changes, 0 to 1; 0: 0.6 */
     const zn_image *mask;  /* of the same size as image: only what is white changes; NULL: all */
@@ -121,6 +130,17 @@ typedef struct zn_generation {
 ZN_API ZN_MUST_USE zn_status zn_generation_check(const zn_generation *request);
 
 ZN_API ZN_MUST_USE zn_status zn_generate(zn_generator *g, const zn_generation *request, zn_image **out);
+
+/* What a request leaves out: as model_index.json of the model says it in "_generate", for example
+ * {"width": 128, "height": 128, "steps": 20, "guidance": 2, "shift": 1.5}, or the usual values. */
+typedef struct zn_generation_defaults {
+    size_t size; /* sizeof, see zn_options */
+    int width, height, steps;
+    double guidance; /* 0: none */
+    double shift;
+    int own_size; /* non-zero: the model was trained for this size, and others look worse */
+} zn_generation_defaults;
+ZN_API void zn_generator_defaults(const zn_generator *g, zn_generation_defaults *out);
 
 /* Measures which layers of the transformer need more precision than FP8. Takes the steps that zn_generate would take
  * for the request, and at each step evaluates the network again with one layer after the other in FP8. Writes the

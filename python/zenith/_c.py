@@ -988,6 +988,25 @@ class zn_generation(Structure):
     ]
 
 
+class zn_generation_defaults(Structure):
+    size: int
+    width: int
+    height: int
+    steps: int
+    guidance: float
+    shift: float
+    own_size: int
+    _fields_ = [
+        ("size", c_size_t),
+        ("width", c_int),
+        ("height", c_int),
+        ("steps", c_int),
+        ("guidance", c_double),
+        ("shift", c_double),
+        ("own_size", c_int),
+    ]
+
+
 class zn_calibration(Structure):
     size: int
     file: Optional[Bytes]
@@ -1431,6 +1450,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "zn_film_drop": (None, [POINTER(zn_film_writer)]),
     "zn_generator_parts": (c_int, [POINTER(zn_generator_files), zn_generator_part_fn, c_void_p]),
     "zn_generators_visit": (c_int, [zn_generator_folder_fn, c_void_p]),
+    "zn_generator_default": (c_int, [c_char_p, c_size_t]),
     "zn_generator_open": (c_int, [POINTER(zn_generator_files), POINTER(zn_options), POINTER(POINTER(zn_generator))]),
     "zn_generator_free": (None, [POINTER(zn_generator)]),
     "zn_loras_visit": (c_int, [zn_lora_visit_fn, c_void_p]),
@@ -1438,6 +1458,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "zn_generator_lora_layers": (None, [POINTER(zn_generator), c_int, POINTER(c_int), POINTER(c_int)]),
     "zn_generation_check": (c_int, [POINTER(zn_generation)]),
     "zn_generate": (c_int, [POINTER(zn_generator), POINTER(zn_generation), POINTER(POINTER(zn_image))]),
+    "zn_generator_defaults": (None, [POINTER(zn_generator), POINTER(zn_generation_defaults)]),
     "zn_generator_calibrate": (c_int, [POINTER(zn_generator), POINTER(zn_generation), POINTER(zn_calibration)]),
     "zn_generator_report": (None, [POINTER(zn_generator), POINTER(zn_generation_report)]),
     "zn_generator_plan": (c_int, [POINTER(zn_generator), POINTER(zn_generation), POINTER(c_char_p)]),

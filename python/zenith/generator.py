@@ -24,16 +24,17 @@ class GenerationProgress:
 
 
 class Generator(Computing):
-    """Generates images from prompts with Z-Image-Turbo.
+    """Generates images from prompts, with Z-Image-Turbo or the small model that comes with the library.
 
         g = zenith.Generator("z-image-turbo")
         g.generate("a red fox in the snow", seed=1).write("fox.png")
 
+    Without a name it is z-image-turbo if that is there, else the first model found, else the bundled zenith-mini.
     loras: (path, strength) pairs. Options besides the files: those of zenith.models.Compute; docs/generate.md names the
     files to download.
     """
 
-    def __init__(self, model: Optional[PathLike] = "z-image-turbo", *, transformer: Optional[PathLike] = None,
+    def __init__(self, model: Optional[PathLike] = None, *, transformer: Optional[PathLike] = None,
                  text_encoder: Optional[PathLike] = None, vae: Optional[PathLike] = None,
                  tokenizer: Optional[PathLike] = None, preview: Optional[PathLike] = None,
                  cache: Optional[PathLike] = None, loras: Iterable[Tuple[PathLike, float]] = (),
@@ -53,7 +54,7 @@ class Generator(Computing):
                  seed: int = 0, guidance: float = 0, shift: float = 0, image: Optional[ImageLike] = None,
                  strength: float = 0, mask: Optional[ImageLike] = None, preview: bool = False,
                  progress: Optional[Callable[[GenerationProgress], Any]] = None) -> Image:
-        """One image. Zero means the default; progress ends the work by returning True."""
+        """One image. Zero means the default of the model, guidance=-1 none; progress ends the work by returning True."""
         call = Call()
         start, region = (Borrowed(x) if x is not None else None for x in (image, mask))
 

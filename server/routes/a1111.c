@@ -24,7 +24,6 @@ static const char sampler[] = "Euler", scheduler[] = "Simple";
 /* What the answer repeats of the request. */
 typedef struct wish {
     char *prompt, *negative; /* owned by the job */
-    double cfg;
 } wish;
 
 static zn_status set_size(sv_job *job, const sv_form *form)
@@ -51,13 +50,13 @@ static zn_status set_count(sv_job *job, const sv_form *form)
     return sv_job_set_option(job, "count", text);
 }
 
-/* A scale of 1 turns guidance off here; in the library 0 does. */
-static zn_status set_guidance(sv_job *job, const sv_form *form, wish *w)
+/* A scale of 1 turns guidance off here; as an option, 0 does. */
+static zn_status set_guidance(sv_job *job, const sv_form *form)
 {
     char text[40];
-    w->cfg = sv_form_number(form, "cfg_scale", 1);
-    snprintf(text, sizeof text, "%.17g", w->cfg - 1);
-    return w->cfg > 1 ? sv_job_set_option(job, "guidance", text) : ZN_OK;
+    const double cfg = sv_form_number(form, "cfg_scale", 1);
+    snprintf(text, sizeof text, "%.17g", cfg > 1 ? cfg - 1 : 0);
+    return sv_form_text(form, "cfg_scale") ? sv_job_set_option(job, "guidance", text) : ZN_OK;
 }
 
 static zn_status set_image(sv_job *job, const sv_form *form)
@@ -109,7 +108,7 @@ static zn_status fill(const sv_request *r, sv_job *job, const sv_form *form, wis
     if (status == ZN_OK)
         status = set_count(job, form);
     if (status == ZN_OK)
-        status = set_guidance(job, form, w);
+        status = set_guidance(job, form);
     status = sv_option(status, job, "steps", sv_form_text(form, "steps"));
     status = sv_option(status, job, "seed", seed && seed[0] != '-' ? seed : NULL);
     return sv_option(status, job, "negative", negative);
@@ -119,8 +118,8 @@ static zn_status fill(const sv_request *r, sv_job *job, const sv_form *form, wis
 static char *infotext(const sv_job *job, const wish *w, int i)
 {
     return must_print("%s%s%s\nSteps: %d, Sampler: %s, CFG scale: %g, Seed: %llu, Size: %dx%d, Model: %s", w->prompt,
-                      *w->negative ? "\nNegative prompt: " : "", w->negative, job->o.steps ? (int)job->o.steps : 8,
-                      sampler, w->cfg, (unsigned long long)(job->seed + (uint64_t)i), job->results[i].width,
+                      *w->negative ? "\nNegative prompt: " : "", w->negative, job->used_steps, sampler,
+                      1 + job->used_guidance, (unsigned long long)(job->seed + (uint64_t)i), job->results[i].width,
                       job->results[i].height, job->model);
 }
 
@@ -129,8 +128,8 @@ static void settings_json(json *j, const sv_job *job, const wish *w)
     json_text(j, "prompt", w->prompt);
     json_text(j, "negative_prompt", w->negative);
     json_unsigned(j, "seed", job->seed);
-    json_integer(j, "steps", job->o.steps ? job->o.steps : 8);
-    json_real(j, "cfg_scale", w->cfg);
+    json_integer(j, "steps", job->used_steps);
+    json_real(j, "cfg_scale", 1 + job->used_guidance);
     json_integer(j, "width", job->results[0].width);
     json_integer(j, "height", job->results[0].height);
     json_text(j, "sampler_name", sampler);

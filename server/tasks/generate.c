@@ -9,7 +9,6 @@
 #include <string.h>
 #include <sys/random.h>
 
-static const int usual_steps = 8;
 static const double usual_strength = 0.6;
 enum { MOST_IMAGES = 64 };
 
@@ -53,8 +52,9 @@ static void settings_of(making *m)
         parameters_set(&p->mask, job->mask.name);
     p->width = o->size[0];
     p->height = o->size[1];
-    p->steps = o->steps ? (int)o->steps : usual_steps;
+    p->steps = (int)o->steps;
     p->guidance = o->guidance ? strtod(o->guidance, NULL) : 0;
+    p->has_guidance = o->guidance != NULL;
     p->shift = o->shift ? strtod(o->shift, NULL) : 0;
     p->strength = o->strength ? strtod(o->strength, NULL) : usual_strength;
     p->precision = o->precision;
@@ -120,7 +120,7 @@ static zn_generation request_of(making *m)
                             .height = p->height,
                             .steps = p->steps,
                             .seed = p->seed,
-                            .guidance = p->guidance,
+                            .guidance = parameters_guidance(p),
                             .shift = p->shift,
                             .image = m->image,
                             .strength = p->strength,
@@ -158,6 +158,21 @@ static zn_status write_result(making *m, const zn_image *image)
     if (status == ZN_OK)
         facts_of(m, &r);
     return status;
+}
+
+/* Settings of the model, and what the job tells of them. */
+static void complete(making *m)
+{
+    zn_generation_defaults d = { .size = sizeof d };
+    const zn_image *image = m->image;
+    const int width = image ? image->width : m->p.width, height = image ? image->height : m->p.height;
+    parameters_complete(&m->p, m->engine->generator);
+    zn_generator_defaults(m->engine->generator, &d);
+    m->job->used_steps = m->p.steps;
+    m->job->used_guidance = m->p.guidance;
+    if (d.own_size && width && (width != d.width || height != d.height))
+        sv_job_remark(m->job, "the model was trained for %dx%d pixels: images of %dx%d look worse", d.width, d.height,
+                      width, height);
 }
 
 static zn_status make_one(making *m, int i, uint64_t first_seed)
@@ -206,6 +221,8 @@ static zn_status run(sv_job *job)
         status = read_images(&m);
     if (status == ZN_OK)
         status = sv_generator_take(job, m.model, &m.engine);
+    if (status == ZN_OK)
+        complete(&m);
     const uint64_t seed = job->seed = m.p.seed;
     json_text(&job->facts, "prompt", m.p.prompt);
     json_unsigned(&job->facts, "seed", seed);

@@ -38,7 +38,10 @@ for file in bin/zenith share/man/man1/zenith.1 share/bash-completion/completions
     share/fish/vendor_completions.d/zenith.fish include/zenith/zenith.h \
     share/zenith/models/zenith-r.safetensors share/zenith/models/zenith-restore.safetensors \
     share/zenith/models/zenith-restore-fast.safetensors share/zenith/models/zenith-upscale.safetensors \
-    share/zenith/models/diffae-faces/model.safetensors share/zenith/models/diffae-pets/model.safetensors; do
+    share/zenith/models/diffae-faces/model.safetensors share/zenith/models/diffae-pets/model.safetensors \
+    share/zenith/models/zenith-mini/model_index.json share/zenith/models/zenith-mini/tokenizer/tokenizer.json \
+    share/zenith/models/zenith-mini/{transformer,vae}/diffusion_pytorch_model.safetensors \
+    share/zenith/models/zenith-mini/text_encoder/model.safetensors; do
     [[ -s $root/$file ]] || fail "$file was not installed"
 done
 [[ -s $libdir/libzenith.a && -s $libdir/libzenith.so ]] || fail "the libraries were not installed"

@@ -299,6 +299,59 @@ static void every_setting_counts(void **state)
     zn_generator_free(g);
 }
 
+static void write_index(const char *text)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/model_index.json", tiny_folder);
+    assert_int_equal(zn_file_write(path, text, strlen(text)), ZN_OK);
+}
+
+/* What model_index.json says counts where the request says nothing; no guidance can be asked for. */
+static void models_have_defaults(void **state)
+{
+    (void)state;
+    static const char plain[] = "{\"_class_name\":\"ZImagePipeline\"}";
+    zn_generation_defaults d = { .size = sizeof d };
+    zn_generator *g = open_with(2, cache);
+    zn_generator_defaults(g, &d);
+    assert_true(d.width == 1024 && d.height == 1024 && d.steps == 8 && !d.own_size);
+    assert_true(d.guidance == 0 && d.shift == 3);
+    zn_generation r = fox();
+    r.guidance = 2;
+    r.shift = 1.5;
+    zn_image *named = make(g, &r);
+    r.guidance = 0;
+    zn_image *unguided = make(g, &r);
+    zn_generator_free(g);
+
+    char text[256];
+    snprintf(text, sizeof text,
+             "{\"_generate\": {\"width\": %d, \"height\": %d, \"steps\": %d, \"guidance\": 2, \"shift\": 1.5}}", WIDTH,
+             HEIGHT, r.steps);
+    write_index(text);
+    g = open_with(2, cache);
+    zn_generator_defaults(g, &d);
+    assert_true(d.width == WIDTH && d.height == HEIGHT && d.steps == r.steps && d.own_size);
+    r.width = r.height = r.steps = 0;
+    r.shift = 0;
+    zn_image *own = make(g, &r);
+    assert_false(differ(named, own));
+    r.guidance = ZN_GUIDANCE_NONE;
+    zn_image *none = make(g, &r);
+    assert_false(differ(unguided, none));
+    zn_generator_free(g);
+
+    write_index("{\"_generate\": {\"width\": 50, \"height\": 48}}");
+    const zn_generator_files files = { .size = sizeof files, .model = tiny_folder, .cache = "" };
+    assert_int_equal(zn_generator_open(&files, NULL, &g), ZN_EFORMAT);
+    assert_non_null(strstr(zn_error_text(), "model_index.json"));
+    assert_non_null(strstr(zn_error_text(), "multiple of 16"));
+    write_index(plain);
+    zn_image *all[] = { named, unguided, own, none };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        zn_image_free(all[i]);
+}
+
 static void images_change_by_their_strength(void **state)
 {
     (void)state;
@@ -678,7 +731,7 @@ static void wrong_requests_are_refused(void **state)
         { { .steps = -1 }, "1 to 1000" },
         { { .steps = 1001 }, "1 to 1000" },
         { { .strength = 1.5 }, "at most 1" },
-        { { .guidance = -1 }, "from 0" },
+        { { .guidance = -2 }, "from 0" },
         { { .shift = -3 }, "above 0" },
         { { .mask = small }, "needs an image" },
         { { .image = small, .width = 64 }, "the image is 32x32, but 64x32 is asked for" },
@@ -704,6 +757,7 @@ int main(void)
         cmocka_unit_test(long_prompts_are_cut),
         cmocka_unit_test(prompts_together_have_the_bits_of_each_alone),
         cmocka_unit_test(every_setting_counts),
+        cmocka_unit_test(models_have_defaults),
         cmocka_unit_test(images_change_by_their_strength),
         cmocka_unit_test(masks_keep_what_is_black),
         cmocka_unit_test(budgets_are_kept),

@@ -291,7 +291,7 @@ static void what_is_missing_is_named(void **state)
     REFUSED(FILES(.model = in("z/vae/diffusion_pytorch_model.safetensors")), "not hold the transformer");
     REFUSED(FILES(.model = in("nowhere")), "no such file or folder");
     REFUSED(FILES(.model = "nowhere"), "no model 'nowhere'", root);
-    REFUSED(FILES(.tokenizer = in("z/tokenizer")), "name a model");
+    REFUSED(FILES(.tokenizer = in("z/tokenizer")), "no model 'z-image-turbo'", root);
     tiny_save(in("alone"), "second.safetensors", &t, TINY_F32);
     REFUSED(FILES(.model = in("alone")), "dit.safetensors", "second.safetensors", "name one with --transformer");
     tiny_free(&t);

@@ -284,6 +284,14 @@ class AgainstTheProgram(Case):
         with self.assertRaisesRegex(zenith.Invalid, "multiple"):
             generator.generate("a red fox", width=50, height=32)
 
+    def test_bundled_generator(self):
+        """Without a name it is the one that comes with the library, with its own size."""
+        image = zenith.Generator(cache="").generate("a portrait of a smiling woman", steps=2, seed=1)
+        zenith_program("generate", "a portrait of a smiling woman", "--steps", "2", "--seed", "1", "-q", "-o",
+                       self.folder / "woman.png")
+        self.assertEqual((image.width, image.height), (128, 128))
+        self.same(image, zenith.Image.read(self.folder / "woman.png"))
+
     def test_training_evaluation_and_diffusion(self):
         (self.folder / "images").mkdir()
         for n in range(4):

@@ -71,10 +71,10 @@ def same(got, expected, what):
 class Server:
     all = []
 
-    def __init__(self, *options, env=None, stderr=None):
+    def __init__(self, *options, env=None, stderr=None, program=PROGRAM):
         self.log = open(path("log"), "w+b")
         leaks = {"ASAN_OPTIONS": environment["ASAN_OPTIONS"].replace("detect_leaks=0", "detect_leaks=1")}
-        self.process = subprocess.Popen([PROGRAM, "serve", "--listen", "127.0.0.1:0", *options], cwd=work,
+        self.process = subprocess.Popen([program, "serve", "--listen", "127.0.0.1:0", *options], cwd=work,
                                         env=dict(environment, **leaks, **(env or {})), stdout=subprocess.PIPE, stderr=stderr or self.log)
         Server.all.append(self)
         line = self.process.stdout.readline().decode()

@@ -31,7 +31,7 @@ def by_program(name, *words):
 
 
 def test_openai():
-    same([m["id"] for m in get("/v1/models")["data"]], ["other", "tiny"], "models")
+    same([m["id"] for m in get("/v1/models")["data"]], ["other", "tiny", "zenith-mini"], "models")
     answer = post("/v1/images/generations", {"model": "tiny", "prompt": "a red fox", "n": 2, "size": "48x32", "steps": 2, "seed": 7,
                                              "quality": "high", "user": "someone", "unknown": {"a": [1]}})
     expected = by_program("fox.png", "a red fox", "-m", "tiny", "--size", "48x32", "--steps", "2", "--seed", "7")
@@ -95,7 +95,7 @@ def test_open_webui():
     same(options["sd_model_checkpoint"], "other", "the first model")
     options["sd_model_checkpoint"] = "tiny"
     post("/sdapi/v1/options", options, headers=basic)
-    same([m["title"] for m in get("/sdapi/v1/sd-models", headers=basic)], ["other", "tiny"], "models")
+    same([m["title"] for m in get("/sdapi/v1/sd-models", headers=basic)], ["other", "tiny", "zenith-mini"], "models")
     answer = post("/sdapi/v1/txt2img", {"prompt": "a red fox", "batch_size": 2, "width": 48, "height": 32, "steps": 2}, headers=basic)
     info = json.loads(answer["info"])
     same((len(answer["images"]), len(info["all_seeds"]), info["all_seeds"][0]), (2, 2, info["seed"]), "txt2img")

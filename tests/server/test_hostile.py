@@ -6,9 +6,15 @@ from serving import *
 tool("makeimage", "photo.png", "40", "30")
 tool("makeimage", "large.jpg", "1000", "700")  # takes seconds, unless it is cancelled
 weights = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../weights"))
-environment["ZENITH_MODELS"] = weights
+# All bundled weights but the generator, and no program beside it: a damaged request that is good enough makes no image.
+os.makedirs(path("models"))
+os.makedirs(path("alone"))
+for name in os.listdir(weights):
+    if name != "zenith-mini":
+        os.symlink(os.path.join(weights, name), path("models/" + name))
+environment["ZENITH_MODELS"] = path("models")
 LONG = {"task": "restore", "files": [base64.b64encode(content("large.jpg")).decode()]}
-server = Server("--body", "1M", "--host", "studio.example", "--queue", "3", "--workers", "1")
+server = Server("--body", "1M", "--host", "studio.example", "--queue", "3", "--workers", "1", program=shutil.copy(PROGRAM, path("alone")))
 
 
 def raw(text, read=True):
@@ -52,11 +58,26 @@ def test_refused_options():
 
 
 def test_no_generator():
-    """The bundled weights generate nothing: each API says what to do."""
+    """The other bundled weights generate nothing: each API says what to do."""
     job = server.json("POST", "/api/jobs?wait=1", {"task": "generate", "prompt": "a fox"})
     for said in (job["error"], server.json("POST", "/v1/images/generations", {"prompt": "a fox"}, expect=404)["error"]["message"],
                  server.json("POST", "/sdapi/v1/txt2img", {"prompt": "a fox"}, expect=404)["error"]["message"]):
         assert "zenith pull z-image-turbo" in said and "''" not in said, said
+
+
+def test_bundled_generator():
+    """The model that comes with the program is used if there is no other, with its own settings."""
+    whole = Server()
+    job = whole.json("POST", "/api/jobs?wait=1", {"task": "generate", "prompt": "a portrait of a man", "options": {"steps": 2, "seed": 1}})
+    made = job["facts"]["images"][0]
+    same((made["width"], made["height"], made["steps"], made["guidance"], job.get("remarks", [])), (128, 128, 2, 2, []), "bundled generator")
+    body = {"prompt": "a portrait of a man", "width": 64, "height": 64, "seed": 1}
+    info = json.loads(whole.json("POST", "/sdapi/v1/txt2img", body)["info"])
+    same((info["steps"], info["cfg_scale"], "zenith-mini" in info["infotexts"][0]), (20, 3, True), "its settings")
+    info = json.loads(whole.json("POST", "/sdapi/v1/txt2img", dict(body, steps=1, cfg_scale=1))["info"])
+    same((info["steps"], info["cfg_scale"]), (1, 1), "settings of the client")
+    whole.process.terminate()
+    whole.process.wait(SLOW)
 
 
 def test_paths():
@@ -164,4 +185,4 @@ def test_end():
     server.stop()
 
 
-main(test_guard, test_refused_options, test_no_generator, test_paths, test_limits, test_damaged, test_raw, test_slow_clients, test_idle_streams, test_queue_is_bounded, test_end)
+main(test_guard, test_refused_options, test_no_generator, test_bundled_generator, test_paths, test_limits, test_damaged, test_raw, test_slow_clients, test_idle_streams, test_queue_is_bounded, test_end)

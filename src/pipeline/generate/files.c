@@ -279,6 +279,17 @@ static bool preview_in(const char *folder, char *out)
     return false;
 }
 
+/* Latents with statistics of their own are not those that TAEF1 decodes. */
+static bool has_other_latents(const char *vae)
+{
+    zn_part_files p;
+    if (!vae[0] || zn_part_open(vae, ZN_GENERATOR_VAE, &p) != ZN_OK)
+        return false;
+    const bool yes = zn_json_get(p.config.root, "latents_mean") != NULL;
+    zn_part_close(&p);
+    return yes;
+}
+
 typedef struct place_search {
     bool (*in)(const char *folder, char *out);
     char *out;
@@ -458,13 +469,18 @@ static zn_status find_all(search *s, const zn_generator_files *asked)
 {
     const char *const named[] = { asked->transformer, asked->text_encoder, asked->vae, asked->tokenizer,
                                   asked->preview };
-    path where = "";
-    if (asked->model)
-        ZN_TRY(find_model(s, asked->model, where));
+    path where = "", usual;
+    const char *model = asked->model;
+    if (!model && !asked->transformer) {
+        ZN_TRY(zn_generator_default(usual, sizeof usual));
+        model = usual;
+    }
+    if (model)
+        ZN_TRY(find_model(s, model, where));
     for (int part = 0; part < ZN_GENERATOR_PARTS; part++)
         if (named[part])
             ZN_TRY(take_named(s, named[part], part));
-    if (asked->model && !zn_is_folder(where))
+    if (model && !zn_is_folder(where))
         ZN_TRY(take_model_file(s, where));
     if (!s->base_count)
         return ZN_FAIL(ZN_EINVALID, "name a model: the folder of Z-Image-Turbo, or the file of its transformer");
@@ -474,7 +490,7 @@ static zn_status find_all(search *s, const zn_generator_files *asked)
     const zn_status chosen = choose_all(s, why, sizeof why);
     if (!named[ZN_GENERATOR_TOKENIZER])
         ZN_TRY(find_tokenizer(s));
-    if (!named[ZN_GENERATOR_PREVIEW])
+    if (!named[ZN_GENERATOR_PREVIEW] && !has_other_latents(s->out->part[ZN_GENERATOR_VAE]))
         ZN_TRY(find_beside(s, preview_in, s->out->part[ZN_GENERATOR_PREVIEW]));
     if (chosen != ZN_OK)
         return ZN_FAIL(chosen, "%s", why);

@@ -69,6 +69,7 @@ static zn_status start(zn_generator *g, const zn_generator_files *given, const z
     g->fp8 = g->compute.options.precision == ZN_PRECISION_FP8;
     g->compute.math = g->fp8 ? ZN_PRECISION_BF16 : zn_precision_or_f32(g->compute.options.precision);
     ZN_TRY(zn_generator_paths_find(&files, &g->paths));
+    ZN_TRY(zn_generation_defaults_find(g->paths.part[ZN_GENERATOR_TRANSFORMER], &g->defaults));
     if (g->fp8)
         ZN_TRY(zn_fp8_layers_open(g->paths.part[ZN_GENERATOR_TRANSFORMER], &g->fp8_layers));
     for (int part = ZN_GENERATOR_TRANSFORMER; part <= ZN_GENERATOR_VAE; part++)
@@ -112,7 +113,7 @@ zn_status zn_generate(zn_generator *g, const zn_generation *request, zn_image **
 {
     zn_generation r;
     *out = NULL;
-    ZN_TRY(zn_generation_read(request, &r));
+    ZN_TRY(zn_generation_read(request, &g->defaults, &r));
     pthread_mutex_lock(&g->lock);
     const zn_status status = zn_generator_run(g, &r, out);
     pthread_mutex_unlock(&g->lock);
@@ -134,7 +135,9 @@ zn_status zn_generator_calibrate(zn_generator *g, const zn_generation *request, 
 {
     zn_generation r;
     zn_calibration c;
-    ZN_TRY(zn_generation_read(request, &r));
+    zn_generation_defaults plain = g->defaults;
+    plain.guidance = 0;
+    ZN_TRY(zn_generation_read(request, &plain, &r));
     ZN_TRY(read_calibration(calibration, &c));
     if (r.guidance > 0 || r.image)
         return ZN_FAIL(ZN_EINVALID, "calibration takes neither guidance nor an image to start from");
@@ -152,5 +155,12 @@ void zn_generator_report(const zn_generator *g, zn_generation_report *out)
 {
     const size_t size = out->size ? out->size : sizeof *out;
     memcpy(out, &g->report, size < sizeof *out ? size : sizeof *out);
+    out->size = size;
+}
+
+void zn_generator_defaults(const zn_generator *g, zn_generation_defaults *out)
+{
+    const size_t size = out->size ? out->size : sizeof *out;
+    memcpy(out, &g->defaults, size < sizeof *out ? size : sizeof *out);
     out->size = size;
 }

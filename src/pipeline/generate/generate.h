@@ -25,6 +25,7 @@ struct zn_generator {
     char device[16]; /* name of compute.device; "": the CPU */
     pthread_mutex_t lock;
     zn_generator_paths paths;
+    zn_generation_defaults defaults;
     bool calibrating; /* the transformer is one with trials of FP8 */
     bool fp8;         /* the transformer multiplies FP8 numbers in some layers; the rest is computed in bf16 */
     zn_fp8_layers fp8_layers;
@@ -92,7 +93,12 @@ void zn_autoencoder_free(zn_autoencoder *a);
 /* ---- the request (request.c) ---- */
 
 /* The request with its defaults filled in, checked. */
-ZN_MUST_USE zn_status zn_generation_read(const zn_generation *given, zn_generation *out);
+ZN_MUST_USE zn_status zn_generation_read(const zn_generation *given, const zn_generation_defaults *defaults,
+                                         zn_generation *out);
+zn_generation_defaults zn_generation_usual(void);
+/* The defaults of a model: the usual ones, or those of the model_index.json beside the transformer's file or its
+ * folder. (defaults.c) */
+ZN_MUST_USE zn_status zn_generation_defaults_find(const char *transformer, zn_generation_defaults *out);
 
 /* ---- one image (run.c) ---- */
 

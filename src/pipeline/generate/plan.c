@@ -165,7 +165,7 @@ zn_status zn_generator_plan(zn_generator *g, const zn_generation *request, const
 {
     zn_generation q;
     *text = "";
-    ZN_TRY(zn_generation_read(request, &q));
+    ZN_TRY(zn_generation_read(request, &g->defaults, &q));
     pthread_mutex_lock(&g->lock);
     const zn_status status = plan(g, &q);
     pthread_mutex_unlock(&g->lock);

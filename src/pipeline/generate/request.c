@@ -77,21 +77,29 @@ static zn_status check_tile(int side)
                    LEAST_TILE, MOST_SIDE);
 }
 
-static void fill_in(zn_generation *r)
+zn_generation_defaults zn_generation_usual(void)
+{
+    return (zn_generation_defaults){
+        .size = sizeof(zn_generation_defaults), .width = SIDE, .height = SIDE, .steps = STEPS, .shift = usual_shift
+    };
+}
+
+static void fill_in(const zn_generation_defaults *d, zn_generation *r)
 {
     r->prompt = r->prompt ? r->prompt : "";
     r->negative = r->negative ? r->negative : "";
-    r->width = r->width ? r->width : r->image ? r->image->width : SIDE;
-    r->height = r->height ? r->height : r->image ? r->image->height : SIDE;
-    r->steps = r->steps ? r->steps : STEPS;
-    r->shift = r->shift != 0 ? r->shift : usual_shift;
+    r->width = r->width ? r->width : r->image ? r->image->width : d->width;
+    r->height = r->height ? r->height : r->image ? r->image->height : d->height;
+    r->steps = r->steps ? r->steps : d->steps;
+    r->guidance = r->guidance == ZN_GUIDANCE_NONE ? 0 : r->guidance != 0 ? r->guidance : d->guidance;
+    r->shift = r->shift != 0 ? r->shift : d->shift;
     r->strength = r->strength != 0 ? r->strength : usual_strength;
 }
 
-zn_status zn_generation_read(const zn_generation *given, zn_generation *out)
+zn_status zn_generation_read(const zn_generation *given, const zn_generation_defaults *defaults, zn_generation *out)
 {
     ZN_TRY(copy(given, out));
-    fill_in(out);
+    fill_in(defaults, out);
     ZN_TRY(check_side("width", out->width));
     ZN_TRY(check_side("height", out->height));
     ZN_TRY(check_text("prompt", out->prompt));
@@ -111,6 +119,7 @@ zn_status zn_generation_read(const zn_generation *given, zn_generation *out)
 
 zn_status zn_generation_check(const zn_generation *request)
 {
+    const zn_generation_defaults usual = zn_generation_usual();
     zn_generation r;
-    return zn_generation_read(request, &r);
+    return zn_generation_read(request, &usual, &r);
 }

@@ -19,10 +19,16 @@ static zn_status write_text(const zn_run *r, const char *name, zn_json_out *text
     return status;
 }
 
+/* With what zenith generate should do unless it is told otherwise. The size is that of the images; the rest looked best
+ * with the bundled model (docs/results/mini.md). */
 static zn_status write_index(const zn_run *r)
 {
+    const int side = r->recipe.size;
     zn_json_out t = { 0 };
-    zn_json_out_format(&t, "{\n  \"_class_name\": \"ZImagePipeline\"\n}\n");
+    zn_json_out_format(&t,
+                       "{\n  \"_class_name\": \"ZImagePipeline\",\n  \"_generate\": {\"width\": %d, \"height\": %d, "
+                       "\"steps\": 20, \"guidance\": 2, \"shift\": 1.5}\n}\n",
+                       side, side);
     return write_text(r, "model/model_index.json", &t);
 }
 

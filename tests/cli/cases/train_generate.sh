@@ -25,9 +25,10 @@ learn -o parts --steps 2
 zenith train --data pictures -o parts --resume --steps 4 -q | grep '^steps'
 cmp whole/checkpoint.safetensors parts/checkpoint.safetensors
 diff -r whole/model parts/model && find whole/model -type f | LC_ALL=C sort
-zenith generate "a blue dog" -m whole/model --size 128 --steps 2 --seed 1 -o dog.png -q
+zenith generate "a blue dog" -m whole/model --steps 2 --seed 1 -o dog.png -q # the size is that of the images
 zenith generate "a red fox" -m whole/model --size 128 --steps 2 --seed 1 -o fox.png -q
 zenith info --json fox.png | jsoncheck -p width height
+zenith info --json dog.png | jsoncheck -p width height
 zenith train generate --print | grep -E '^(task|autoencoder|vocabulary|caption_dropout)'
 # Mistakes are one sentence, and nothing is left behind.
 try() {

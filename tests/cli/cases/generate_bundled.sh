@@ -1,0 +1,22 @@
+# The generator that comes with the program: found without -m, with settings of its own, and the image that it should make.
+export ZENITH_MODELS=$SOURCE/weights
+zenith generate "a portrait of a smiling woman" --seed 1 -o woman.png | sed -E 's/[0-9.]+ s$/N s/'
+zenith info woman.png | grep -o 'Steps: .*, Model: [a-z-]*'
+# Processors round differently; another autoencoder or damaged weights give another image.
+zenith compare --json woman.png "$SOURCE/tests/cli/cases/generate_bundled.jpg" | jsoncheck -p psnr | awk '{ print ($1 > 28 ? "the same woman" : "another image: " $1 " dB") }'
+[[ $(du -sbL "$ZENITH_MODELS/zenith-mini" | cut -f1) -le 25000000 ]] || echo "larger than 25 MB"
+cmp "$ZENITH_MODELS/zenith-mini/vae/diffusion_pytorch_model.safetensors" "$ZENITH_MODELS/zenith-r.safetensors" # one object for git
+zenith generate --from woman.png --steps 3 -o again.png --json | grep -oE '"(model|seed|steps|guidance|shift)": [^,]*'
+zenith generate "a portrait of a man" --seed 1 --steps 2 --guidance 0 -o plain.png --json | grep -oE '"guidance": [^,]*'
+zenith generate "a portrait of a man" --seed 1 --steps 1 --size 64 -o small.png -q
+zenith generate "a portrait of a man" --seed 1 --steps 1 --size 64 -o small.png | sed -E 's/[0-9.]+ s$/N s/'
+zenith info --json "$ZENITH_MODELS/zenith-mini" | grep -oE '"dtype": "[A-Z0-9]+"'
+zenith models | grep -o 'zenith-mini *generates'
+# Models of the user come first, z-image-turbo before all; a folder without all parts is not taken.
+mkdir models
+tinymodel models/tiny || exit 1
+mkdir models/half && cp -r models/tiny/transformer models/half
+export ZENITH_MODELS=$PWD/models:$SOURCE/weights
+zenith generate "a fox" --seed 1 --steps 1 --size 32 -o fox.png --json | grep -o '"model": "[^"]*"'
+cp -r models/tiny models/z-image-turbo
+zenith generate "a fox" --seed 1 --steps 1 --size 32 -o fox.png --json | grep -o '"model": "[^"]*"'
