@@ -64,7 +64,10 @@ static void draws_have_the_shares_of_the_mix(void **state)
     assert_true(!zn_image_can_write("a.webp") ? webp == 0 : webp > DRAWS / 40 && webp < DRAWS / 10);
     assert_in_range(clean, DRAWS * 7 / 100, DRAWS * 11 / 100);
     assert_in_range(grey, DRAWS * 4 / 100, DRAWS * 6 / 100);
-    assert_true(noise > DRAWS / 2 && jpeg > DRAWS / 3 && both > DRAWS / 5 && blur > DRAWS / 12 && hinted > DRAWS / 8);
+    assert_in_range(noise, DRAWS * 49 / 100, DRAWS * 54 / 100);
+    assert_in_range(jpeg, DRAWS * 39 / 100, DRAWS * 44 / 100);
+    assert_in_range(both, DRAWS * 15 / 100, DRAWS * 19 / 100);
+    assert_true(blur > DRAWS / 12 && hinted > DRAWS / 8);
     assert_true(kinds[0] > kinds[2] && kinds[2] > kinds[1] && kinds[1] > DRAWS / 50);
     for (int i = 0; i < ZN_NOISE_STYLES; i++)
         assert_true(styles[i] > DRAWS / 50);

@@ -29,15 +29,20 @@ static zn_model *narrow(uint64_t seed)
     return m;
 }
 
+/* Of a network of `b` channels, with two blocks down and two up. */
+static int64_t parameters_of(int64_t b, int64_t blocks)
+{
+    const int64_t half = 2 * (9 * b * b + b), quarter = 2 * (36 * b * b + 2 * b);
+    return 9 * 33 * b + b + 4 * half + 8 * b * b + 2 * b + blocks * quarter + 8 * b * b + 4 * b + 9 * b * 12 + 12;
+}
+
 static void counts_are_those_of_the_text(void **state)
 {
     (void)state;
     zn_model *m;
     assert_int_equal(zn_model_random("zenith-restore", 1, &m), ZN_OK);
     const zn_model_info *info = zn_model_info_of(m);
-    const int64_t b = 32, block = 2 * (9 * b * b + b), quarter = 2 * (36 * b * b + 2 * b);
-    int64_t want = 9 * 33 * b + b + 4 * block + 8 * b * b + 2 * b + 4 * quarter + 8 * b * b + 4 * b + 9 * b * 12 + 12;
-    assert_int_equal(info->parameters, want);
+    assert_int_equal(info->parameters, parameters_of(32, 4));
     assert_true(info->restores && !info->has_encoder && !info->has_decoder);
     zn_cost cost;
     assert_int_equal(zn_model_cost(m, ZN_DECODER, 256, 256, &cost), ZN_OK);
@@ -186,6 +191,49 @@ static void every_allocation_may_fail(void **state)
 
 /* ---- training ---- */
 
+/* One step of a recipe, with lines added to it, on pictures of a folder; the run is in a subfolder. */
+static zn_status train_one_step(const char *folder, const char *lines)
+{
+    char path[128], run[96];
+    snprintf(run, sizeof run, "%s/run", folder);
+    snprintf(path, sizeof path, "%s/one.yaml", folder);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fprintf(f, "model: zenith-restore\ntask: restore\nwidth: 8\nbatch: 1\nsize: 16\nsteps: 1\nwarmup: 1\n%s", lines);
+    fclose(f);
+    const zn_train_options o = { .recipe = path,
+                                 .run = { .data = folder, .folder = run, .compute = &(zn_options){ .threads = 1 } } };
+    zn_train_result r;
+    return zn_train(&o, &r);
+}
+
+static void layers_are_the_blocks_at_a_quarter(void **state)
+{
+    (void)state;
+    char folder[64] = "/tmp/zenith-layers-XXXXXX", path[128], command[128];
+    assert_non_null(mkdtemp(folder));
+    for (int n = 0; n < 2; n++) {
+        zn_image *image = scene(32, 32, 8, n);
+        snprintf(path, sizeof path, "%s/%d.png", folder, n);
+        assert_int_equal(zn_image_write(path, image, NULL), ZN_OK);
+        zn_image_free(image);
+    }
+    assert_int_equal(train_one_step(folder, "layers: 40\n"), ZN_EINVALID);
+    assert_non_null(strstr(zn_error_text(), "at most 32 blocks at a quarter of the resolution, not 40"));
+    if (train_one_step(folder, "layers: 6\n") != ZN_OK)
+        fail_msg("%s", zn_error_text());
+    zn_model *m;
+    snprintf(path, sizeof path, "%s/run/model.safetensors", folder);
+    assert_int_equal(zn_model_open(path, &m), ZN_OK);
+    assert_string_equal(zn_model_info_of(m)->architecture, "zenith-restore");
+    assert_int_equal(zn_model_info_of(m)->parameters, parameters_of(8, 6));
+    const zn_restore_form *form = zn_form_of(&m->config);
+    assert_true(form->down == 2 && form->quarter == 6 && form->up == 2 && form->spectral == 0);
+    zn_model_free(m);
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    assert_int_equal(system(command), 0);
+}
+
 static void a_short_training_restores(void **state)
 {
     (void)state;
@@ -236,8 +284,11 @@ static void a_short_training_restores(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counts_are_those_of_the_text),     cmocka_unit_test(gradients_are_those_of_finite_differences),
-        cmocka_unit_test(tiles_and_threads_change_nothing), cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(counts_are_those_of_the_text),
+        cmocka_unit_test(gradients_are_those_of_finite_differences),
+        cmocka_unit_test(tiles_and_threads_change_nothing),
+        cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(layers_are_the_blocks_at_a_quarter),
         cmocka_unit_test(a_short_training_restores),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

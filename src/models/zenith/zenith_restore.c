@@ -163,6 +163,17 @@ static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[Z
     return ZN_OK;
 }
 
+static zn_status resize(zn_config *k, const zn_wishes *want)
+{
+    zn_restore_form *f = zn_form_own(k, sizeof *f);
+    if (want->layers > MAX_BLOCKS)
+        return ZN_FAIL(ZN_EINVALID, "%s has at most %d blocks at a quarter of the resolution, not %d", k->name,
+                       MAX_BLOCKS, want->layers);
+    k->width = want->width ? want->width : k->width;
+    f->quarter = want->layers ? (int8_t)want->layers : f->quarter;
+    return ZN_OK;
+}
+
 static const zn_start start[ZN_ROLES] = {
     [ZN_ROLE_WEIGHT] = { zn_start_he, 1 }, [ZN_ROLE_BIAS] = { zn_start_value, 0 }
 };
@@ -173,4 +184,5 @@ const zn_arch zn_arch_zenith_restore = { .name = "zenith-restore",
                                          .scope = { "restore", "" },
                                          .encode = restore,
                                          .recognise = recognise,
+                                         .resize = resize,
                                          .start = start };

@@ -59,14 +59,14 @@ zn_photo_draw zn_photo_draw_of(uint64_t seed, const zn_damage_mix *mix)
     if (chance(&rng, mix->clean))
         return d;
     const double kind = (double)zn_rng_uniform(&rng);
-    const bool all = kind >= 0.88; /* anything with anything */
-    if (kind < 0.3 || (kind >= 0.46 && kind < 0.7) || (all && chance(&rng, 0.6)))
+    const bool all = kind >= 0.9; /* anything with anything */
+    if (kind < 0.36 || (kind >= 0.6 && kind < 0.74) || (all && chance(&rng, 0.6)))
         draw_noise(&rng, mix, &d);
-    if ((kind >= 0.3 && kind < 0.7) || (all && chance(&rng, 0.7)))
+    if ((kind >= 0.36 && kind < 0.74) || (all && chance(&rng, 0.7)))
         draw_jpeg(&rng, mix, &d, 0);
-    if ((kind >= 0.7 && kind < 0.78) || (all && chance(&rng, 0.1)))
+    if ((kind >= 0.74 && kind < 0.81) || (all && chance(&rng, 0.1)))
         d.impulses = (float)between(&rng, 0.2, 20);
-    if ((kind >= 0.78 && kind < 0.88) || (all && chance(&rng, 0.4)))
+    if ((kind >= 0.81 && kind < 0.9) || (all && chance(&rng, 0.4)))
         draw_blur(&rng, &d);
     if (all && chance(&rng, 0.5))
         d.scale = (float)between(&rng, 0.5, 0.95);
