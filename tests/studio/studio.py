@@ -25,7 +25,8 @@ LIMIT = 120_000  # a busy machine; in milliseconds, as playwright counts
 class Server:
     """zenith serve on a free port of the loopback, with training data and runs in a folder of its own."""
 
-    def __init__(self, program, folder, *options):
+    def __init__(self, program, folder, *options, cwd=ROOT):
+        self.cwd = cwd
         self.command = [program, "serve", "--data", os.path.join(folder, "photos"), "--runs", os.path.join(folder, "runs"),
                         "--models", os.path.join(folder, "models"), *options]
         self.log = os.path.join(folder, f"server{len(options)}.log")
@@ -34,7 +35,7 @@ class Server:
 
     def start(self):
         with open(self.log, "w", encoding="utf-8") as log:
-            self.process = subprocess.Popen([*self.command, "--listen", f"127.0.0.1:{self.port}"], stdout=log, stderr=log, cwd=ROOT)
+            self.process = subprocess.Popen([*self.command, "--listen", f"127.0.0.1:{self.port}"], stdout=log, stderr=log, cwd=self.cwd)
         for _ in range(600):
             found = re.search(r"http://127\.0\.0\.1:(\d+)", open(self.log, encoding="utf-8").read())
             if found:
@@ -487,7 +488,7 @@ def no_weights(desk, files, _):
     folder = os.path.join(os.path.dirname(os.path.dirname(files[0])), "alone")
     for name in ("photos", "models"):
         os.makedirs(os.path.join(folder, name))
-    alone = Server(shutil.copy(desk.server.command[0], folder), folder)
+    alone = Server(shutil.copy(os.path.join(ROOT, desk.server.command[0]), folder), folder, cwd=folder)
     try:
         desk.page.goto(alone.address + "#generate")
         desk.page.get_by_text("Images from prompts need a generator, and none is here yet.").wait_for()
