@@ -106,8 +106,8 @@ const command command_table[] = {
       CMD_TRAIN, 0, 1, train_run },
     { "dataset", "build DIR... -o SET.lmdb | info SET|DIR | show SET|DIR -o SHEET.png", "build and inspect data sets",
       "build packs photos into one .lmdb file: the centre square of each, scaled down to --size, or --crops N random "
-      "squares. With --clips N it packs clips of N frames from videos and folders of frames, for video autoencoders. info "
-      "describes a data set or a folder and finds unreadable images. show draws a contact sheet.",
+      "squares. With --clips N it packs clips of N frames from videos and folders of videos or frames, for video "
+      "autoencoders. info describes a data set or a folder and finds unreadable images. show draws a contact sheet.",
       CMD_DATASET, 0, -1, dataset_run },
     { "eval", "--model NAME --data PATH [--task TASK] [-o SCORES.csv]", "PSNR, SSIM, LPIPS and kept detail of a model on many images",
       "Evaluates a model on a folder of images or a data set. Autoencoders encode and decode. Restorers repair synthetic "

@@ -20,10 +20,10 @@ extern "C" {
 /* Called for each image that could not be used; why is one sentence that names it. */
 typedef void (*zn_skipped_fn)(void *user, const char *name, const char *why);
 
-/* With clips, inputs are video files and folders of frames (each folder with images in it is a video, its frames in
- * numeric order), and images are clips: that many successive frames, one below the other in one image, scaled down
- * until their shorter side is size. A video is divided into clips from its beginning; what does not fill one is
- * dropped.
+/* With clips, inputs are video files and folders. Each video file in a folder or its subfolders is a video (.mp4, .m4v,
+ * .mkv, .webm, .mov, .avi, .gif), and so is each folder with images in it, its frames in numeric order. Images are
+ * clips: that many successive frames, one below the other in one image, scaled down until their shorter side is size. A
+ * video is divided into clips from its beginning; what does not fill one is dropped.
  *
  * Without crops a photo gives one image: its centre square, scaled down to size x size. With crops it gives that many
  * squares at random positions, with sides between size and the photo's shorter side (small ones more often), scaled
@@ -31,7 +31,7 @@ typedef void (*zn_skipped_fn)(void *user, const char *name, const char *why);
  * size in both directions gives one image, itself. Crops depend on the seed and the photo's name alone. The result has
  * the same bytes for any number of threads and ranks. */
 typedef struct zn_dataset_build_options {
-    const char *const *inputs; /* folders and data sets; with clips, videos and folders of frames */
+    const char *const *inputs; /* folders and data sets; with clips, videos and folders of videos or frames */
     int input_count;
     const char *output;           /* NAME.lmdb; appears whole or not at all, and replaces an existing file */
     int size;                     /* side of the images; 0: 256 */

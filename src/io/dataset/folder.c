@@ -14,12 +14,15 @@
 
 enum { PATH_SIZE = 4096, MAX_DEPTH = 16 };
 
-static bool is_picture(const char *name)
+/* Extensions of files that are wanted; the list ends with NULL. */
+static const char *const pictures[] = { ".png", ".jpg", ".jpeg", ".webp", NULL };
+static const char *const films[] = { ".mp4", ".m4v", ".mkv", ".webm", ".mov", ".avi", ".gif", NULL };
+
+static bool has_extension(const char *name, const char *const *extensions)
 {
-    static const char *const extensions[] = { ".png", ".jpg", ".jpeg", ".webp" };
     const char *dot = strrchr(name, '.');
-    for (int i = 0; dot && i < 4; i++)
-        if (strcasecmp(dot, extensions[i]) == 0)
+    for (; dot && *extensions; extensions++)
+        if (strcasecmp(dot, *extensions) == 0)
             return true;
     return false;
 }
@@ -66,7 +69,7 @@ static bool is_loop(const place *p)
 }
 
 /* inside: path below the data set's folder, "" at the top. */
-static zn_status scan(zn_dataset *d, const char *inside, const place *up)
+static zn_status scan(zn_dataset *d, const char *inside, const place *up, const char *const *wanted)
 {
     char folder[PATH_SIZE];
     place here = { .up = up, .depth = up ? up->depth + 1 : 0 };
@@ -84,8 +87,8 @@ static zn_status scan(zn_dataset *d, const char *inside, const place *up)
         snprintf(full, sizeof full, "%s/%s", d->path, child);
         if (status == ZN_OK && entries[i]->d_name[0] != '.') {
             if (zn_is_folder(full))
-                status = is_run(full) ? ZN_OK : scan(d, child, &here);
-            else if (is_picture(child) && !is_special(full))
+                status = is_run(full) ? ZN_OK : scan(d, child, &here, wanted);
+            else if (has_extension(child, wanted) && !is_special(full))
                 status = zn_dataset_add(d, child);
         }
         free(entries[i]);
@@ -97,7 +100,7 @@ static zn_status scan(zn_dataset *d, const char *inside, const place *up)
 static zn_status open_folder(const char *path, zn_dataset *d)
 {
     (void)path;
-    return scan(d, "", NULL);
+    return scan(d, "", NULL, pictures);
 }
 
 static zn_status read_picture(const zn_dataset *d, int64_t index, zn_image **out)
@@ -122,3 +125,20 @@ static int64_t bytes_of(const zn_dataset *d)
 static void close_folder(zn_dataset *d) { (void)d; }
 
 const zn_dataset_kind zn_dataset_folder = { "folder", zn_is_folder, open_folder, read_picture, bytes_of, close_folder };
+
+zn_status zn_dataset_list_films(const char *path, zn_dataset **out)
+{
+    zn_dataset *d = zn_calloc(1, sizeof *d);
+    *out = NULL;
+    if (!d)
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for a list of videos");
+    d->kind = &zn_dataset_folder;
+    d->path = zn_strdup(path);
+    const zn_status status =
+        d->path ? scan(d, "", NULL, films) : ZN_FAIL(ZN_ENOMEM, "out of memory for a list of videos");
+    if (status == ZN_OK)
+        *out = d;
+    else
+        zn_dataset_close(d);
+    return status;
+}

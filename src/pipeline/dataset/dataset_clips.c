@@ -1,4 +1,4 @@
-/* Clips of videos and of folders of frames. */
+/* Clips of videos and of folders of frames and videos. */
 #include "pipeline/dataset/dataset_clips.h"
 
 #include "base/alloc.h"
@@ -17,7 +17,7 @@
 #include <string.h>
 
 /* Sides are multiples of the blocks that JPEG codes, so that no block has parts of two frames. */
-enum { BLOCK = 8, NAME_SIZE = 512 };
+enum { BLOCK = 8, NAME_SIZE = 512, PATH_SIZE = 4096 };
 
 typedef struct builder {
     const zn_dataset_build_options *o;
@@ -127,14 +127,14 @@ static bool is_taken(const builder *b, int64_t i, double rate)
     return i == 0 || (int64_t)((double)i * step) > (int64_t)((double)(i - 1) * step);
 }
 
-static zn_status read_film(builder *b, int input)
+/* b->source names it in the set. begin, share: of the input's progress. */
+static zn_status read_film(builder *b, int input, const char *path, double begin, double share)
 {
     zn_film_info info;
     zn_film *film;
     zn_image *frame = NULL;
-    snprintf(b->source, sizeof b->source, "%s", b->names[input]);
-    ZN_TRY(zn_film_describe(b->o->inputs[input], &info));
-    ZN_TRY(zn_film_open(b->o->inputs[input], &film));
+    ZN_TRY(zn_film_describe(path, &info));
+    ZN_TRY(zn_film_open(path, &film));
     zn_status status = ZN_OK;
     for (int64_t i = 0; status == ZN_OK; i++) {
         status = zn_film_next(film, &frame);
@@ -144,11 +144,19 @@ static zn_status read_film(builder *b, int input)
             status = add_frame(b, frame);
         zn_image_free(frame);
         if (status == ZN_OK)
-            status = cancelled(b, input, info.frames > 0 ? (double)i / (double)info.frames : 0);
+            status = cancelled(b, input, begin + (info.frames > 0 ? share * (double)i / (double)info.frames : 0));
     }
     zn_film_close(film);
     ZN_TRY(status);
     return end_source(b);
+}
+
+/* Whether a source that failed ends the work; else it is skipped. What was written of it before it failed stays. */
+static bool ends_build(builder *b, zn_status status)
+{
+    drop_strip(b);
+    b->taken = b->clips = 0;
+    return status == ZN_ENOMEM || status == ZN_ECANCELLED || status == ZN_EIO;
 }
 
 /* ---- folders ---- */
@@ -197,8 +205,8 @@ static int compare_entries(const void *x, const void *y)
     return numbers ? numbers : strcmp(a, b);
 }
 
-/* Each folder with images in it is a video of its own. */
-static zn_status read_frames(builder *b, int input, const zn_dataset *set, const entry *list)
+/* Each folder with images in it is a video of its own. films: how many sources of the folder were read before. */
+static zn_status read_frames(builder *b, int input, const zn_dataset *set, const entry *list, int64_t films)
 {
     const int64_t count = zn_dataset_count(set);
     for (int64_t i = 0; i < count; i++) {
@@ -211,7 +219,7 @@ static zn_status read_frames(builder *b, int input, const zn_dataset *set, const
         const zn_status status = add_frame(b, frame);
         zn_image_free(frame);
         ZN_TRY(status);
-        ZN_TRY(cancelled(b, input, (double)i / (double)count));
+        ZN_TRY(cancelled(b, input, ((double)films + (double)i / (double)count) / (double)(films + 1)));
         if (i + 1 == count || folder_length(list[i + 1].name) != length || strncmp(list[i + 1].name, name, length))
             if (end_source(b) != ZN_OK)
                 skip(b, b->source);
@@ -219,21 +227,53 @@ static zn_status read_frames(builder *b, int input, const zn_dataset *set, const
     return ZN_OK;
 }
 
+static zn_status read_images(builder *b, int input, const zn_dataset *set, int64_t films)
+{
+    entry *list;
+    const int64_t count = zn_dataset_count(set);
+    ZN_TRY(zn_alloc_for("a list of frames", sizeof *list * (size_t)count, (void **)&list));
+    for (int64_t i = 0; i < count; i++)
+        list[i] = (entry){ zn_dataset_name(set, i), i };
+    qsort(list, (size_t)count, sizeof *list, compare_entries);
+    const zn_status status = read_frames(b, input, set, list, films);
+    zn_free(list);
+    return status;
+}
+
+/* Each video file in a folder, of which `all` sources are read. */
+static zn_status read_films(builder *b, int input, const zn_dataset *films, int64_t all)
+{
+    for (int64_t i = 0; i < zn_dataset_count(films); i++) {
+        const char *name = zn_dataset_name(films, i);
+        char path[2 * PATH_SIZE];
+        snprintf(path, sizeof path, "%s/%s", b->o->inputs[input], name);
+        snprintf(b->source, sizeof b->source, "%s/%.*s", b->names[input], NAME_SIZE, name);
+        const zn_status status = read_film(b, input, path, (double)i / (double)all, 1 / (double)all);
+        if (ends_build(b, status))
+            return status;
+        if (status != ZN_OK)
+            skip(b, b->source);
+    }
+    return ZN_OK;
+}
+
+/* Video files and images may lie side by side. */
 static zn_status read_folder(builder *b, int input)
 {
-    zn_dataset *set;
-    entry *list;
-    ZN_TRY(zn_dataset_open(b->o->inputs[input], &set));
-    const int64_t count = zn_dataset_count(set);
-    zn_status status = zn_alloc_for("a list of frames", sizeof *list * (size_t)count, (void **)&list);
-    if (status == ZN_OK) {
-        for (int64_t i = 0; i < count; i++)
-            list[i] = (entry){ zn_dataset_name(set, i), i };
-        qsort(list, (size_t)count, sizeof *list, compare_entries);
-        status = read_frames(b, input, set, list);
-        zn_free(list);
-    }
-    zn_dataset_close(set);
+    const char *path = b->o->inputs[input];
+    zn_dataset *films, *images;
+    ZN_TRY(zn_dataset_list_films(path, &films));
+    const int64_t count = zn_dataset_count(films);
+    zn_status status = zn_dataset_open(path, &images);
+    const bool none = status == ZN_ENOTFOUND;
+    if (none)
+        status = count ? ZN_OK : ZN_FAIL(ZN_ENOTFOUND, "%s: no videos and no images in it", path);
+    if (status == ZN_OK)
+        status = read_films(b, input, films, count + !none);
+    if (status == ZN_OK && !none)
+        status = read_images(b, input, images, count);
+    zn_dataset_close(images);
+    zn_dataset_close(films);
     return status;
 }
 
@@ -257,19 +297,18 @@ static void name_input(builder *b, int input)
         }
 }
 
-/* Inputs that cannot be read, or are too short, are skipped; what was written of one before it failed stays. */
+/* Inputs that cannot be read, or are too short, are skipped. */
 static zn_status build(builder *b)
 {
     for (int i = 0; i < b->o->input_count; i++) {
+        const char *path = b->o->inputs[i];
         name_input(b, i);
-        const bool folder = zn_is_folder(b->o->inputs[i]);
-        const zn_status status = folder ? read_folder(b, i) : read_film(b, i);
-        drop_strip(b);
-        b->taken = b->clips = 0;
-        if (status == ZN_ENOMEM || status == ZN_ECANCELLED || status == ZN_EIO)
+        snprintf(b->source, sizeof b->source, "%s", b->names[i]);
+        const zn_status status = zn_is_folder(path) ? read_folder(b, i) : read_film(b, i, path, 0, 1);
+        if (ends_build(b, status))
             return status;
         if (status != ZN_OK)
-            skip(b, b->o->inputs[i]);
+            skip(b, path);
     }
     if (!b->result.pictures)
         return ZN_FAIL(ZN_ENOTFOUND, "%s: no clip of %d frames could be made", b->o->output, b->o->clips);

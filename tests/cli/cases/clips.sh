@@ -15,8 +15,15 @@ zenith encode -q -m $model --clip frames/a -o a.safetensors
 if zenith decode -q -m $model a.safetensors -o film.mkv --rate 10 2>film.txt; then
     zenith dataset build --clips 2 film.mkv -o film.lmdb -q | grep '^clips'
     zenith dataset build --clips 2 --rate 5 film.mkv -o film.lmdb -q | grep '^clips'
+    # Films in folders, beside frames, and one that is none.
+    mkdir -p films/more && mv film.mkv films/more && makeimage films/1.png 64 48 1 && makeimage films/2.png 64 48 2
+    zenith dataset build --clips 2 films -o film.lmdb -q | grep -E '^(videos|clips)'
+    echo nothing >films/bad.mp4 && rm films/?.png
+    zenith dataset build --clips 2 films -o film.lmdb -q 2>film.txt | grep -E '^(videos|skipped|clips)'
+    grep -o '^zenith: films/bad.mp4' film.txt
+    mv films/more/film.mkv .
 else
-    grep -q 'not supported in this build' film.txt && printf 'clips           4\nclips           2\n'
+    grep -q 'not supported in this build' film.txt && sed -n 14,21p "${0%.sh}.stdout"
 fi
 # Training, and again with a kill after each checkpoint.
 cat >vae.yaml <<'Y'
