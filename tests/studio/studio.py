@@ -312,7 +312,21 @@ def video_autoencoder(desk, files, _):
     page.get_by_label("A clip (MP4, WebM, GIF), or its latent", exact=True).set_input_files(clip_of(files))
     desk.press("Start")
     desk.results(1)
-    page.wait_for_function("() => document.querySelector('main video').duration > 0 && document.querySelector('main figure img').naturalWidth === 64")
+    page.wait_for_function("() => document.querySelector('main video').duration > 0 && document.querySelector('main figure canvas')?.width === 64")
+    # the scrubber moves the frames of the GIF too
+    drawn = "() => { const c = document.querySelector('main figure canvas'); return [c.dataset.frame, [...c.getContext('2d').getImageData(0, 0, 64, 48).data].join()]; }"
+    seen = {}
+    scrub = page.get_by_label("Frame of the clip")
+    scrub.focus()
+    frames = int(scrub.get_attribute("max")) + 1
+    for key, number in (("Home", 1), ("ArrowRight", 2), ("End", frames)):
+        scrub.press(key)
+        page.wait_for_function("n => document.querySelector('main figure canvas').dataset.frame === n", arg=str(number))
+        seen[number] = page.evaluate(drawn)[1]
+    assert frames > 2 and len(set(seen.values())) == 3, frames
+    scrub.press("Home")
+    desk.press("Play")
+    page.wait_for_function("() => Number(document.querySelector('main figure canvas').dataset.frame) > 1")
 
 
 def bad_file(desk, files, _):

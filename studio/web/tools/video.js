@@ -11,29 +11,69 @@ const FRAME_BY_FRAME = "each frame by itself";
 const isLatent = (file) => /\.(safetensors|npy|latent)$/i.test(file.name);
 const player = (src) => el("video", { src, muted: true, playsinline: true, preload: "auto", loop: true });
 
-/** The original, if there is one, is an image if it is a GIF, which plays by itself. */
+/**
+ * A GIF or animated WebP, frame by frame: show(i) draws frame i of `frames`. Browsers decode frames of images for pages of this computer or of
+ * HTTPS only; elsewhere the image plays by itself.
+ */
+function animation(clip, src, frames) {
+  const image = el("img", { src, alt: "Original" }), canvas = el("canvas", { role: "img", "aria-label": "Original" });
+  let decoder = null, wanted = 0;
+  async function draw(i) {
+    const { image: frame } = await decoder.decode({ frameIndex: Math.floor(((i + 0.5) / frames) * decoder.tracks.selectedTrack.frameCount) });
+    if (i === wanted) {
+      [canvas.width, canvas.height] = [frame.displayWidth, frame.displayHeight];
+      canvas.getContext("2d").drawImage(frame, 0, 0);
+      canvas.dataset.frame = i + 1;
+    }
+    frame.close();
+  }
+  async function open() {
+    if (!globalThis.ImageDecoder || !await ImageDecoder.isTypeSupported(clip.type)) return;
+    const found = new ImageDecoder({ data: await clip.arrayBuffer(), type: clip.type });
+    await found.tracks.ready; // all bytes are here, and so is the number of frames
+    decoder = found;
+    await draw(wanted);
+    image.replaceWith(canvas);
+  }
+  open().catch(() => { decoder = null; });
+  const show = (i) => {
+    wanted = i;
+    if (decoder) draw(i).catch(() => {});
+  };
+  return { node: image, show };
+}
+
+/** The original, if there is one, is a video or an animated image; the result is a video. */
 function withScrubber(clip, after, frames, label) {
   const before = clip && URL.createObjectURL(clip), result = player(after);
-  const original = clip && (clip.type.startsWith("image/") ? el("img", { src: before, alt: "Original" }) : player(before));
+  const moving = clip?.type.startsWith("image/") ? animation(clip, before, frames) : null;
+  const original = moving ? moving.node : clip && player(before);
   const players = [original, result].filter((node) => node?.play);
   const position = el("output", {}, `1 of ${frames}`);
   const frame = () => Math.min(frames - 1, Math.floor((result.currentTime / (result.duration || 1)) * frames));
+  let shown = 0;
+  const say = (i) => {
+    if (i !== shown) moving?.show(i);
+    shown = i;
+    position.textContent = `${i + 1} of ${frames}`;
+  };
   const scrub = el("input", { type: "range", min: 0, max: frames - 1, step: 1, value: 0, "aria-label": "Frame of the clip", oninput: () => {
     const at = ((Number(scrub.value) + 0.5) / frames) * (result.duration || 0); // recordings of browsers do not state their duration
     players.forEach((one) => { one.pause(); one.currentTime = at; });
-    position.textContent = `${Number(scrub.value) + 1} of ${frames}`;
+    say(Number(scrub.value));
   } });
   const play = el("button", { type: "button", onclick: () => {
     const paused = result.paused;
     players.forEach((one) => (paused ? one.play() : one.pause()));
   } }, "Play");
-  result.addEventListener("play", () => { play.textContent = "Pause"; });
-  result.addEventListener("pause", () => { play.textContent = "Play"; });
-  result.addEventListener("timeupdate", () => {
+  const follow = () => {
     if (result.paused) return;
     scrub.value = frame();
-    position.textContent = `${frame() + 1} of ${frames}`;
-  });
+    say(frame());
+    requestAnimationFrame(follow);
+  };
+  result.addEventListener("play", () => { play.textContent = "Pause"; follow(); });
+  result.addEventListener("pause", () => { play.textContent = "Play"; });
   const side = (text, node) => el("div", {}, el("p", { class: "soft" }, text), node);
   return el("div", {}, el("div", { class: original ? "sides" : undefined }, original && side("Original", original), side(label, result)),
     el("div", { class: "row scrub" }, play, scrub, position));
