@@ -93,9 +93,11 @@ static zn_status make_input(job *j, const zn_model_info *info, int width, int he
     return status;
 }
 
-static zn_status open_model(const char *name, zn_model **out)
+static zn_status open_model(const char *name, const char *device, zn_model **out)
 {
-    return strncmp(name, "random:", 7) ? zn_model_find(name, out) : zn_model_random(name + 7, 1, out);
+    if (!strncmp(name, "random:", 7))
+        return zn_model_random(name + 7, 1, out);
+    return !device || !strcmp(device, "cpu") ? zn_model_find_released(name, out) : zn_model_find(name, out);
 }
 
 static zn_status run_all(job *j, int frames, int runs)
@@ -135,7 +137,7 @@ int main(int count_of, char **arguments)
                                  .device = count_of > 9 ? arguments[9] : NULL };
     zn_model *model = NULL;
     job j = { .decode = !strcmp(arguments[2], "decode") };
-    if (open_model(arguments[1], &model) != ZN_OK)
+    if (open_model(arguments[1], options.device, &model) != ZN_OK)
         return fail(arguments[1]);
     const zn_model_info *info = zn_model_info_of(model);
     j.each = info->clip_frames;

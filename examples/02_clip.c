@@ -26,7 +26,7 @@ int main(int argc, char **argv)
         return 2;
     }
     results out = { argv[2], 0 };
-    int ok = zn_model_find(argv[1], &model) == ZN_OK && zn_video_new(model, NULL, &video) == ZN_OK;
+    int ok = zn_model_find_released(argv[1], &model) == ZN_OK && zn_video_new(model, NULL, &video) == ZN_OK;
     for (int i = 3; i < argc && ok; i++) {
         zn_image *image = NULL;
         ok = zn_image_read(argv[i], NULL, &image) == ZN_OK && zn_video_encode(video, image, &clip) == ZN_OK;

@@ -164,7 +164,11 @@ static zn_status open_model(sv_models *m, const sv_job *job, const char *name, c
     const size_t n = sizeof random_prefix - 1;
     if (!name)
         return zn_model_find(NULL, out);
-    ZN_TRY(path ? zn_model_open(path, out) : zn_model_random(name + n, job->o.seed, out));
+    const char *device = m->server->settings->device;
+    const int on_cpu = !device || !strcmp(device, "cpu");
+    ZN_TRY(!path    ? zn_model_random(name + n, job->o.seed, out)
+           : on_cpu ? zn_model_find_released(path, out)
+                    : zn_model_open(path, out));
     zn_status status = extend(m, job->o.classifier, *out);
     if (status == ZN_OK)
         status = extend(m, job->o.latent, *out);

@@ -108,7 +108,7 @@ static int open_for(session *s, const job *item, const zn_latent *latent)
         return 0;
     const char *name = o->model;
     zn_model *found = NULL;
-    if (!name && latent->model[0] && zn_model_find(latent->model, &found) == ZN_OK)
+    if (!name && latent->model[0] && zn_model_find_released(latent->model, &found) == ZN_OK)
         name = latent->model;
     zn_model_free(found);
     if (!name && !(name = assume_model(o, item, &c)))

@@ -229,13 +229,13 @@ static int info_of(const options *o, const char *path)
     if (is_folder(path) && is_generator(path, 1))
         return generator_info(o, path);
     if (is_folder(path))
-        return zn_model_open(path, &model) == ZN_OK ? model_info(o, path, model) : fail(path);
+        return zn_model_find_released(path, &model) == ZN_OK ? model_info(o, path, model) : fail(path);
     if (!file_exists(path) && !strpbrk(path, "/.") && is_generator(path, 0))
         return generator_info(o, path);
     if (!file_exists(path) && !strpbrk(path, "/."))
         return model_open(o, path, &model) ? EXIT_FAILURE : model_info(o, path, model);
-    if (!file_exists(path) &&
-        zn_model_open(path, &model) == ZN_OK) /* a name as printed by zenith models: folder/name */
+    if (!file_exists(path) && strchr(path, '/') &&
+        zn_model_find_released(path, &model) == ZN_OK) /* a name as printed by zenith models: folder/name */
         return model_info(o, path, model);
     return is_video_file(path) ? film_info(o, path) : file_info(o, path);
 }

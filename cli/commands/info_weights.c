@@ -148,7 +148,7 @@ void weights_info(const options *o, const char *path, const zn_weights *weights)
     if (network) {
         fact_text(&f, "architecture", network);
         fact_text(&f, "description", description);
-    } else if (zn_model_open(path, &model) == ZN_OK) {
+    } else if (zn_model_find_released(path, &model) == ZN_OK) {
         model_facts(&f, model, o);
     } else if (f.json) {
         json_null(&f.out, "architecture");

@@ -28,7 +28,8 @@ int model_open(const options *o, const char *name, zn_model **out)
              (unsigned long long)o->seed);
         return 0;
     }
-    const zn_status status = zn_model_find(name, out);
+    const int on_cpu = !o->device || !strcmp(o->device, "cpu");
+    const zn_status status = on_cpu ? zn_model_find_released(name, out) : zn_model_find(name, out);
     if (status == ZN_OK)
         return 0;
     if (!name && status == ZN_ENOTFOUND)
@@ -86,13 +87,8 @@ static int tick(void *user, double fraction)
     return progress_tick(&s->bar, fraction);
 }
 
-/* On the CPU the weights of a video autoencoder stay in their file, which layers are prepared from. */
 static zn_status open_codec(session *s)
 {
-    const int on_cpu = !s->o->device || !strcmp(s->o->device, "cpu");
-    const zn_status status = on_cpu ? zn_model_release(s->model) : ZN_OK;
-    if (status != ZN_OK)
-        return status;
     zn_options compute = compute_options(s->o, &s->bar);
     compute.progress = tick;
     compute.user = s;

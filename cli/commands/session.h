@@ -27,7 +27,7 @@ enum {
 };
 
 /* Opens the model called name (NULL: the first found; "random:ARCH": a network with seeded random weights). Reports
- * errors. */
+ * errors. On the CPU the large weights of a video autoencoder stay in their file, which layers are prepared from. */
 int model_open(const options *o, const char *name, zn_model **out);
 
 /* Opens model and codec, or a diffusion autoencoder with the parts that --latent and --classifier name, and catches

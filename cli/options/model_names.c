@@ -81,7 +81,7 @@ int is_missing_model(const char *name)
     if (!name || strpbrk(name, "/:") || file_exists(name))
         return 0;
     zn_model *model = NULL;
-    const zn_status status = zn_model_find(name, &model);
+    const zn_status status = zn_model_find_released(name, &model);
     zn_model_free(model);
     if (status == ZN_ENOTFOUND)
         complain_of_missing_model(name);

@@ -51,7 +51,7 @@ ZN_API ZN_MUST_USE zn_status zn_model_extend(zn_model *model, const char *path);
 /* Gives back the memory of the large weights of a video autoencoder, which are read from the model's files again when a
  * layer is prepared for running: then there is no second copy of them in 32 bits. Call it before the model is used, and
  * use it then with zn_video and zn_codec on the CPU only. The files must stay as they are. Does nothing to other models
- * and to random ones. */
+ * and to random ones. zn_model_find_released opens a model in this state. */
 ZN_API ZN_MUST_USE zn_status zn_model_release(zn_model *model);
 
 /* Finds weights by name, file or folder: an existing path is opened as it is; otherwise NAME is searched in
@@ -60,6 +60,10 @@ ZN_API ZN_MUST_USE zn_status zn_model_release(zn_model *model);
  * tree), $XDG_DATA_DIRS.
  * name NULL: the first model found with encoder and decoder. */
 ZN_API ZN_MUST_USE zn_status zn_model_find(const char *name, zn_model **out);
+
+/* zn_model_find and zn_model_release at once: large weights of a video autoencoder are not read at all when it is
+ * opened, and later only those of the part that runs. */
+ZN_API ZN_MUST_USE zn_status zn_model_find_released(const char *name, zn_model **out);
 
 /* A network of a known architecture with random weights (He scale) from a seed: for tests, demos and benchmarks. */
 ZN_API ZN_MUST_USE zn_status zn_model_random(const char *architecture, uint64_t seed, zn_model **out);

@@ -1351,6 +1351,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "zn_model_extend": (c_int, [POINTER(zn_model), c_char_p]),
     "zn_model_release": (c_int, [POINTER(zn_model)]),
     "zn_model_find": (c_int, [c_char_p, POINTER(POINTER(zn_model))]),
+    "zn_model_find_released": (c_int, [c_char_p, POINTER(POINTER(zn_model))]),
     "zn_model_random": (c_int, [c_char_p, c_uint64, POINTER(POINTER(zn_model))]),
     "zn_model_free": (None, [POINTER(zn_model)]),
     "zn_model_info_of": (POINTER(zn_model_info), [POINTER(zn_model)]),

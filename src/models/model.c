@@ -56,6 +56,7 @@ void zn_model_free(zn_model *m)
 
 const zn_model_info *zn_model_info_of(const zn_model *m) { return &m->info; }
 
+/* Without values yet. */
 static zn_status add_parameter(zn_model *m, zn_part part, const zn_node *n, zn_model_parameter **out)
 {
     if (!ZN_GROW(m->parameters, m->capacity, m->count + 1))
@@ -66,11 +67,15 @@ static zn_status add_parameter(zn_model *m, zn_part part, const zn_node *n, zn_m
     };
     if (!p->name)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for parameters");
-    ZN_TRY(zn_alloc_for("a parameter", sizeof(float) * (size_t)zn_shape_count(n->shape), (void **)&p->data));
     m->count++;
     m->info.parameters += n->layout == ZN_LAYOUT_INDEX ? 0 : zn_shape_count(n->shape);
     *out = p;
     return ZN_OK;
+}
+
+static zn_status allocate(zn_model_parameter *p)
+{
+    return zn_alloc_for("a parameter", sizeof(float) * (size_t)zn_shape_count(p->shape), (void **)&p->data);
 }
 
 typedef struct source {
@@ -110,15 +115,125 @@ static int64_t fan_in(const zn_model *m, const zn_model_parameter *p)
     return p->shape.rank == 4 ? p->shape.dim[0] * p->shape.dim[1] * p->shape.dim[2] : 1;
 }
 
+/* ---- parameters that stay in their files ---- */
+
+typedef struct stored_values {
+    zn_deferred as;
+    const zn_weights *file;
+    const zn_weight *tensor;
+    zn_shape shape;
+    zn_layout layout;
+} stored_values;
+
+static zn_status read_stored(const zn_deferred *self, float *out)
+{
+    const stored_values *v = (const stored_values *)self;
+    ZN_TRY(zn_weight_read(v->file, v->tensor, v->shape, v->layout, out));
+    zn_map_release(&v->file->map, v->tensor->data, v->tensor->bytes);
+    return ZN_OK;
+}
+
+/* Whether one table says what all bytes of a tensor stand for. all: the tensor [1][256] of all codes. */
+static zn_status codes_of(const zn_weights *file, const zn_weight *t, const uint8_t *codes, zn_packed *all, bool *coded)
+{
+    *coded = false;
+    if ((t->dtype != ZN_F8_E4M3 && t->dtype != ZN_F8_E5M2 && t->dtype != ZN_I8) || t->rank < 1)
+        return ZN_OK;
+    ZN_TRY(zn_scaled_rows(file, t, all));
+    *coded = !all->groups && !all->rotated;
+    all->data = codes;
+    all->row_bytes = ZN_CODES;
+    return ZN_OK;
+}
+
+/* The same as codes. */
+static zn_status read_codes(const zn_deferred *self, float *out, float *meanings)
+{
+    const stored_values *v = (const stored_values *)self;
+    uint8_t codes[ZN_CODES];
+    zn_packed all = { 0 };
+    bool coded;
+    zn_weight bytes = *v->tensor;
+    bytes.dtype = ZN_U8;
+    for (int c = 0; c < ZN_CODES; c++)
+        codes[c] = (uint8_t)c;
+    ZN_TRY(codes_of(v->file, v->tensor, codes, &all, &coded));
+    zn_packed_row(&all, 0, 0, ZN_CODES, meanings);
+    ZN_TRY(zn_weight_import(&bytes, v->shape, v->layout, out));
+    zn_map_release(&v->file->map, v->tensor->data, v->tensor->bytes);
+    return ZN_OK;
+}
+
+/* The open file of this path. */
+static zn_status open_file(zn_model *m, const char *path, const zn_weights **out)
+{
+    int i = 0;
+    while (i < 2 && m->files[i] && strcmp(m->files[i]->name, path))
+        i++;
+    *out = NULL;
+    if (i == 2) /* a model has no more files than parts */
+        return ZN_OK;
+    if (!m->files[i])
+        ZN_TRY(zn_weights_open(path, &m->files[i]));
+    *out = m->files[i];
+    return ZN_OK;
+}
+
+/* Small parameters are kept in memory, and so are those that layers read as they are: all but dense convolutions. */
+static bool may_stay_in_file(const zn_model *m, const zn_model_parameter *p)
+{
+    enum { LEAST = 1 << 14 };
+    const bool dense = p->layout == ZN_LAYOUT_CONV3D || (p->layout == ZN_LAYOUT_CONV && p->shape.dim[2] > 1);
+    return (m->arch->can & ZN_CLIPS) && p->file && zn_shape_count(p->shape) >= LEAST && dense;
+}
+
+/* Gives back the values of a parameter if its file is still there for reading them; p->data may be NULL already. */
+static zn_status release(zn_model *m, zn_model_parameter *p)
+{
+    const zn_weights *file;
+    zn_packed all;
+    bool coded;
+    if (p->deferred || !may_stay_in_file(m, p))
+        return ZN_OK;
+    ZN_TRY(open_file(m, p->file, &file));
+    const zn_weight *tensor = file ? zn_weights_find(file, p->tensor) : NULL;
+    if (!tensor)
+        return ZN_OK;
+    ZN_TRY(zn_weight_check_shape(tensor, p->shape, p->layout));
+    ZN_TRY(codes_of(file, tensor, NULL, &all, &coded));
+    stored_values *v = zn_arena_alloc(&m->arena, sizeof *v);
+    if (!v)
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for a model");
+    *v = (stored_values){ { read_stored, coded ? read_codes : NULL }, file, tensor, p->shape, p->layout };
+    p->deferred = &v->as;
+    zn_free(p->data);
+    p->data = NULL;
+    return ZN_OK;
+}
+
+/* ---- values ---- */
+
+/* Values of a file, unless they stay there. */
+static zn_status take_stored(zn_model *m, const source *from, const zn_weight *w, zn_model_parameter *p)
+{
+    p->file = from->path;
+    p->tensor = zn_arena_copy(&m->arena, w->name);
+    if (!p->tensor)
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for a model");
+    if (m->released)
+        ZN_TRY(release(m, p));
+    if (p->deferred)
+        return ZN_OK;
+    ZN_TRY(allocate(p));
+    return zn_weight_read(from->file, w, p->shape, p->layout, p->data);
+}
+
 static zn_status fill(zn_model *m, const source *from, const zn_weight *w, const zn_node *n, zn_model_parameter *p)
 {
     const int64_t count = zn_shape_count(p->shape);
-    if (w) {
-        ZN_TRY(zn_weight_read(from->file, w, p->shape, p->layout, p->data));
-        p->file = from->path;
-        p->tensor = zn_arena_copy(&m->arena, w->name);
-        return p->tensor ? ZN_OK : ZN_FAIL(ZN_ENOMEM, "out of memory for a model");
-    }
+    if (w)
+        return take_stored(m, from, w, p);
+    ZN_TRY(allocate(p));
     const zn_fresh fresh = { .shape = p->shape, .fan_in = fan_in(m, p), .rng = from->rng, .out = p->data };
     if (zn_start_fill(n, m->arch->start, &fresh))
         return ZN_OK;
@@ -210,6 +325,7 @@ zn_status zn_model_load_constant(zn_model *m, zn_part part, const char *name, zn
     }
     ZN_TRY(zn_weight_check_shape(&row, shape, n.layout));
     ZN_TRY(add_parameter(m, part, &n, &p));
+    ZN_TRY(allocate(p));
     return zn_weight_import(&row, p->shape, p->layout, p->data);
 }
 
@@ -259,99 +375,9 @@ zn_status zn_model_explain_lost(const zn_model *m, zn_part part, const zn_weight
     return status;
 }
 
-/* ---- parameters that stay in their files ---- */
-
-typedef struct stored_values {
-    zn_deferred as;
-    const zn_weights *file;
-    const zn_weight *tensor;
-    zn_shape shape;
-    zn_layout layout;
-} stored_values;
-
-static zn_status read_stored(const zn_deferred *self, float *out)
-{
-    const stored_values *v = (const stored_values *)self;
-    ZN_TRY(zn_weight_read(v->file, v->tensor, v->shape, v->layout, out));
-    zn_map_release(&v->file->map, v->tensor->data, v->tensor->bytes);
-    return ZN_OK;
-}
-
-/* Whether one table says what all bytes of a tensor stand for. all: the tensor [1][256] of all codes. */
-static zn_status codes_of(const zn_weights *file, const zn_weight *t, const uint8_t *codes, zn_packed *all, bool *coded)
-{
-    *coded = false;
-    if ((t->dtype != ZN_F8_E4M3 && t->dtype != ZN_F8_E5M2 && t->dtype != ZN_I8) || t->rank < 1)
-        return ZN_OK;
-    ZN_TRY(zn_scaled_rows(file, t, all));
-    *coded = !all->groups && !all->rotated;
-    all->data = codes;
-    all->row_bytes = ZN_CODES;
-    return ZN_OK;
-}
-
-/* The same as codes. */
-static zn_status read_codes(const zn_deferred *self, float *out, float *meanings)
-{
-    const stored_values *v = (const stored_values *)self;
-    uint8_t codes[ZN_CODES];
-    zn_packed all = { 0 };
-    bool coded;
-    zn_weight bytes = *v->tensor;
-    bytes.dtype = ZN_U8;
-    for (int c = 0; c < ZN_CODES; c++)
-        codes[c] = (uint8_t)c;
-    ZN_TRY(codes_of(v->file, v->tensor, codes, &all, &coded));
-    zn_packed_row(&all, 0, 0, ZN_CODES, meanings);
-    ZN_TRY(zn_weight_import(&bytes, v->shape, v->layout, out));
-    zn_map_release(&v->file->map, v->tensor->data, v->tensor->bytes);
-    return ZN_OK;
-}
-
-/* The open file of this path. */
-static zn_status open_file(zn_model *m, const char *path, const zn_weights **out)
-{
-    int i = 0;
-    while (i < 2 && m->files[i] && strcmp(m->files[i]->name, path))
-        i++;
-    *out = NULL;
-    if (i == 2) /* a model has no more files than parts */
-        return ZN_OK;
-    if (!m->files[i])
-        ZN_TRY(zn_weights_open(path, &m->files[i]));
-    *out = m->files[i];
-    return ZN_OK;
-}
-
-/* Small parameters stay, and so do those that layers read as they are: all but dense convolutions. */
-static zn_status release(zn_model *m, zn_model_parameter *p)
-{
-    enum { LEAST = 1 << 14 };
-    const zn_weights *file;
-    zn_packed all;
-    bool coded;
-    const bool dense = p->layout == ZN_LAYOUT_CONV3D || (p->layout == ZN_LAYOUT_CONV && p->shape.dim[2] > 1);
-    if (!p->data || !p->file || zn_shape_count(p->shape) < LEAST || !dense)
-        return ZN_OK;
-    ZN_TRY(open_file(m, p->file, &file));
-    const zn_weight *tensor = file ? zn_weights_find(file, p->tensor) : NULL;
-    if (!tensor)
-        return ZN_OK;
-    ZN_TRY(zn_weight_check_shape(tensor, p->shape, p->layout));
-    ZN_TRY(codes_of(file, tensor, NULL, &all, &coded));
-    stored_values *v = zn_arena_alloc(&m->arena, sizeof *v);
-    if (!v)
-        return ZN_FAIL(ZN_ENOMEM, "out of memory for a model");
-    *v = (stored_values){ { read_stored, coded ? read_codes : NULL }, file, tensor, p->shape, p->layout };
-    p->deferred = &v->as;
-    zn_free(p->data);
-    p->data = NULL;
-    return ZN_OK;
-}
-
 zn_status zn_model_release(zn_model *m)
 {
-    for (int i = 0; i < m->count && (m->arch->can & ZN_CLIPS); i++)
+    for (int i = 0; i < m->count; i++)
         ZN_TRY(release(m, &m->parameters[i]));
     return ZN_OK;
 }

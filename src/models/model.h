@@ -17,6 +17,7 @@ struct zn_model {
     int count;
     size_t capacity;
     bool has[ZN_PARTS];
+    bool released;           /* parts that are added leave large parameters in their files (zn_model_release) */
     zn_weights *files[2];    /* that released parameters are read from */
     const char **attributes; /* names of the classifier's classes, in the arena; NULL: not known */
 };

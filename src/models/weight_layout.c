@@ -117,6 +117,39 @@ static zn_status check_permutations(const zn_weight *w, zn_shape shape, const fl
     return status;
 }
 
+/* Puts the rows [first, first + count) of a stored tensor, [out][in][taps], where they belong in ours, of shape s. */
+static void put_rows(const float *rows, int64_t first, int64_t count, zn_shape s, float *out)
+{
+    const int64_t taps = s.dim[0] * s.dim[1], inputs = s.dim[2], outputs = s.dim[3];
+    for (int64_t t = 0; t < taps; t++)
+        for (int64_t i = 0; i < inputs; i++)
+            for (int64_t o = 0; o < count; o++)
+                out[(t * inputs + i) * outputs + first + o] = rows[(o * inputs + i) * taps + t];
+}
+
+/* A few rows at a time, where rows are whole blocks of the format: large tensors are read while memory is scarce. */
+static zn_status import_turned(const zn_weight *w, zn_shape s, float *out)
+{
+    enum { ROWS = 16 };
+    const int64_t count = zn_shape_count(s), outputs = s.dim[s.rank - 1], row = count / outputs;
+    size_t bytes;
+    const bool by_rows = s.rank == 4 && outputs > ROWS && zn_dtype_bytes(w->dtype, (size_t)row, &bytes);
+    float *plain;
+    ZN_TRY(zn_alloc_for("a weight", sizeof *plain * (size_t)(by_rows ? ROWS * row : count), (void **)&plain));
+    if (by_rows) {
+        for (int64_t first = 0; first < outputs; first += ROWS) {
+            const int64_t n = outputs - first < ROWS ? outputs - first : ROWS;
+            zn_to_f32(plain, (const char *)w->data + (size_t)first * bytes, w->dtype, (size_t)(n * row));
+            put_rows(plain, first, n, s, out);
+        }
+    } else {
+        zn_to_f32(plain, w->data, w->dtype, (size_t)count);
+        permute(plain, out, s, false);
+    }
+    zn_free(plain);
+    return ZN_OK;
+}
+
 zn_status zn_weight_import(const zn_weight *w, zn_shape shape, zn_layout layout, float *out)
 {
     ZN_TRY(zn_weight_check_shape(w, shape, layout));
@@ -131,12 +164,7 @@ zn_status zn_weight_import(const zn_weight *w, zn_shape shape, zn_layout layout,
         zn_to_f32(out, w->data, w->dtype, count);
         return layout == ZN_LAYOUT_INDEX ? check_permutations(w, shape, out) : ZN_OK;
     }
-    float *plain;
-    ZN_TRY(zn_alloc_for("a weight", sizeof *plain * count, (void **)&plain));
-    zn_to_f32(plain, w->data, w->dtype, count);
-    permute(plain, out, taps_shape(shape, layout), false);
-    zn_free(plain);
-    return ZN_OK;
+    return import_turned(w, taps_shape(shape, layout), out);
 }
 
 zn_status zn_weight_read(const zn_weights *file, const zn_weight *w, zn_shape shape, zn_layout layout, float *out)

@@ -157,6 +157,7 @@ static void each_model(const roots *r, zn_stem_visit visit, void *user)
 
 typedef struct search {
     const char *name; /* NULL: any complete one */
+    bool released;
     zn_model *found;
     zn_status failure; /* of a model that had the name */
     char text[1024];
@@ -175,7 +176,7 @@ static bool search_stem(void *user, const char *folder, const char *stem)
     if (s->name && !named)
         return true;
     zn_model *m;
-    const zn_status status = zn_open_stem(folder, stem, &m);
+    const zn_status status = zn_open_stem(folder, stem, s->released, &m);
     if (status != ZN_OK) {
         if (named && s->failure == ZN_OK) {
             s->failure = status;
@@ -197,14 +198,14 @@ static bool search_once(void *user, const char *folder, const char *stem)
     return !s->found && search_stem(user, folder, stem);
 }
 
-zn_status zn_model_find(const char *name, zn_model **out)
+static zn_status find(const char *name, bool released, zn_model **out)
 {
     *out = NULL;
     if (name && (zn_exists(name) || strchr(name, '/')))
-        return zn_model_open(name, out);
+        return zn_open_path(name, released, out);
     roots *r;
     ZN_TRY(search_places(&r));
-    search s = { .name = name };
+    search s = { .name = name, .released = released };
     each_model(r, search_once, &s);
     char places[1024] = "";
     for (int i = 0; i < r->count; i++) {
@@ -221,6 +222,9 @@ zn_status zn_model_find(const char *name, zn_model **out)
                    places);
 }
 
+zn_status zn_model_find(const char *name, zn_model **out) { return find(name, false, out); }
+zn_status zn_model_find_released(const char *name, zn_model **out) { return find(name, true, out); }
+
 typedef struct visitor {
     zn_model_visit_fn visit;
     void *user;
@@ -233,7 +237,7 @@ static bool visit_stem(void *user, const char *folder, const char *stem)
     char path[ZN_MODEL_PATH + 256];
     snprintf(path, sizeof path, "%s%s%s", folder, stem[0] ? "/" : "", stem);
     zn_model *m;
-    if (zn_open_stem(folder, stem, &m) == ZN_OK) {
+    if (zn_open_stem(folder, stem, true, &m) == ZN_OK) {
         v->visit(v->user, path, &m->info, "");
         zn_model_free(m);
     } else if (!zn_stem_is_latent(folder, stem)) {

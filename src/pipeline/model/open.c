@@ -96,7 +96,7 @@ static zn_status check_lost_part(const zn_model *m, const zn_weights *w, const z
     return share >= 0.5 ? zn_model_explain_lost(m, part, w, &best) : ZN_OK;
 }
 
-static zn_status add_file(zn_model **model, const char *path)
+static zn_status add_file(zn_model **model, const char *path, bool released)
 {
     zn_weights *w;
     ZN_TRY(zn_weights_open(path, &w));
@@ -121,6 +121,7 @@ static zn_status add_file(zn_model **model, const char *path)
     if (!*model)
         ZN_TRY_DONE(zn_model_new(zn_archs[i - 1], &config, model));
     zn_model *m = *model;
+    m->released = released;
     if (!same_network(&m->config, &config)) {
         status = ZN_FAIL(ZN_EFORMAT, "%s: %s does not belong to the %s beside it", path, config.name, m->config.name);
         goto done;
@@ -172,7 +173,7 @@ static zn_status finish(zn_model *m, zn_status status, const char *path, zn_mode
     return ZN_OK;
 }
 
-zn_status zn_open_stem(const char *folder, const char *stem, zn_model **out)
+zn_status zn_open_stem(const char *folder, const char *stem, bool released, zn_model **out)
 {
     struct dirent **entries;
     const int count = scandir(folder, &entries, NULL, alphasort);
@@ -189,7 +190,7 @@ zn_status zn_open_stem(const char *folder, const char *stem, zn_model **out)
             if (m && ((m->info.has_encoder && m->info.has_decoder) || m->info.restores))
                 continue;
             snprintf(path, sizeof path, "%s/%s", folder, entries[i]->d_name);
-            status = add_file(&m, path);
+            status = add_file(&m, path, released);
         }
     for (int i = 0; i < count; i++)
         free(entries[i]);
@@ -311,25 +312,25 @@ static bool list_stem(void *user, const char *folder, const char *stem)
 }
 
 /* "weights/taef2", as zn_models_visit names the files taef2*.* of the folder weights. ZN_ENOTFOUND: there are none. */
-static zn_status open_named(const char *path, zn_model **out)
+static zn_status open_named(const char *path, bool released, zn_model **out)
 {
     const char *slash = strrchr(path, '/');
     char folder[ZN_MODEL_PATH];
     if (!slash || zn_exists(path) || (size_t)(slash - path) >= sizeof folder)
         return ZN_ENOTFOUND;
     snprintf(folder, sizeof folder, "%.*s", (int)(slash - path), path);
-    return zn_is_folder(folder) ? zn_open_stem(folder, slash + 1, out) : ZN_ENOTFOUND;
+    return zn_is_folder(folder) ? zn_open_stem(folder, slash + 1, released, out) : ZN_ENOTFOUND;
 }
 
-zn_status zn_model_open(const char *path, zn_model **out)
+zn_status zn_open_path(const char *path, bool released, zn_model **out)
 {
     *out = NULL;
-    const zn_status named = open_named(path, out);
+    const zn_status named = open_named(path, released, out);
     if (named != ZN_ENOTFOUND)
         return named;
     if (!zn_is_folder(path)) {
         zn_model *m = NULL;
-        const zn_status status = add_file(&m, path);
+        const zn_status status = add_file(&m, path, released);
         return finish(m, status, path, out);
     }
     stem_list l = { 0 };
@@ -339,7 +340,7 @@ zn_status zn_model_open(const char *path, zn_model **out)
     if (l.count > 1)
         return ZN_FAIL(ZN_EINVALID, "%s: several files in this folder could be a model (%s); name one of them", path,
                        l.names);
-    ZN_TRY(zn_open_stem(path, l.first, out));
+    ZN_TRY(zn_open_stem(path, l.first, released, out));
     const zn_status status = find_statistics(*out, path);
     if (status != ZN_OK) {
         zn_model_free(*out);
@@ -347,6 +348,8 @@ zn_status zn_model_open(const char *path, zn_model **out)
     }
     return status;
 }
+
+zn_status zn_model_open(const char *path, zn_model **out) { return zn_open_path(path, false, out); }
 
 zn_status zn_model_random(const char *architecture, uint64_t seed, zn_model **out)
 {

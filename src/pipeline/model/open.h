@@ -7,8 +7,11 @@
 
 enum { ZN_MODEL_PATH = 4096 };
 
-/* Opens the files of `folder` that share a stem. */
-ZN_MUST_USE zn_status zn_open_stem(const char *folder, const char *stem, zn_model **out);
+/* Opens the files of `folder` that share a stem. released: large weights of a video autoencoder are not read, as if
+ * zn_model_release had been called. */
+ZN_MUST_USE zn_status zn_open_stem(const char *folder, const char *stem, bool released, zn_model **out);
+/* zn_model_open with that choice. */
+ZN_MUST_USE zn_status zn_open_path(const char *path, bool released, zn_model **out);
 
 /* Whether the weight file of that stem is a latent. */
 bool zn_stem_is_latent(const char *folder, const char *stem);
