@@ -4,10 +4,10 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fail.h"
+#include "graph/finite.h"
 #include "graph/needs.h"
 #include "graph/types.h"
 
-#include <math.h>
 #include <string.h>
 
 /* REFRESH_GROUP: number of nodes refreshed in parallel, for as many threads. */
@@ -323,46 +323,6 @@ void zn_exec_free(zn_exec *e)
     zn_free(e);
 }
 
-static bool finite_short(const zn_node *n, unsigned exponent)
-{
-    const uint16_t *values = (const uint16_t *)n->data;
-    unsigned bad = 0;
-    for (int64_t i = 0; i < zn_shape_count(n->shape); i++)
-        bad |= (values[i] & exponent) == exponent;
-    return !bad;
-}
-
-/* A number that is not finite makes the scale of its row so, or is the code of NaN. */
-static bool finite_codes(const zn_node *n)
-{
-    const uint8_t *codes = (const uint8_t *)n->data;
-    const float *scales = zn_node_tail(n);
-    bool bad = false;
-    for (int64_t i = 0; i < zn_shape_count(n->shape); i++)
-        bad |= (codes[i] & 0x7f) == 0x7f;
-    for (int64_t i = 0; i < n->op->tail(n); i++)
-        bad |= !isfinite(scales[i]);
-    return !bad;
-}
-
-/* An exponent of all ones means NaN or infinity. The test uses the bits because the compiler vectorises that loop. */
-static bool finite(const zn_node *n)
-{
-    const int64_t count = zn_shape_count(n->shape);
-    const uint32_t exponent = 0x7f800000u;
-    uint32_t bad = 0;
-    if (n->type == ZN_TYPE_E4M3)
-        return finite_codes(n);
-    if (n->type != ZN_TYPE_F32)
-        return finite_short(n, n->type == ZN_TYPE_BF16 ? 0x7f80u : 0x7c00u);
-    for (int64_t i = 0; i < count; i++) {
-        uint32_t bits;
-        memcpy(&bits, n->data + i, sizeof bits);
-        bad |= (bits & exponent) == exponent;
-    }
-    return !bad;
-}
-
 /* Waits for the device if the result or the time of this node is needed. */
 static zn_status settle(zn_exec *e, const zn_node *n, bool look)
 {
@@ -418,7 +378,7 @@ static zn_status run_steps(zn_exec *e, bool look)
         ZN_TRY(settle(e, n, look));
         if (e->ms)
             e->ms[i] = zn_clock_ms() - start;
-        if (look && runs && !finite(n))
+        if (look && runs && !zn_node_is_finite(n, e->options.pool))
             return ZN_FAIL(ZN_ENUMERIC, "NaN or infinity in the result of stage '%s' (%s)", n->name, n->op->name);
         done += n->op->flops ? n->op->flops(n) : 0;
         if (e->options.progress && e->options.progress(e->options.user, done / (e->total_flops + 1)))
@@ -529,14 +489,14 @@ zn_status zn_exec_check_finite(zn_exec *e)
 {
     bool good = true;
     for (int i = 0; i < e->output_count; i++)
-        good &= !e->arrived[i] || finite(e->outputs[i]);
+        good &= !e->arrived[i] || zn_node_is_finite(e->outputs[i], e->options.pool);
     if (good)
         return ZN_OK;
     for (int i = 0; i < e->plan.step_count; i++)
         for (int s = 0; s < e->plan.steps[i]->source_count; s++) {
             const zn_node *n = e->plan.steps[i]->source[s];
             const bool is_here = !e->options.device || !n->partner;
-            if (n->op->is_leaf && n->data && is_here && !finite(n))
+            if (n->op->is_leaf && n->data && is_here && !zn_node_is_finite(n, e->options.pool))
                 return ZN_FAIL(ZN_ENUMERIC, "the %s '%s' holds NaN or infinity", n->op->name, n->name);
         }
     ZN_TRY(run(e, true));

@@ -268,14 +268,28 @@ static zn_status check_latent(const zn_video *v, const zn_latent *z)
     return ZN_OK;
 }
 
+typedef struct rows_to_show {
+    const float *data;
+    size_t stride;
+    zn_image *picture;
+} rows_to_show;
+
+static void show_rows(const void *args, zn_range r)
+{
+    const rows_to_show *a = args;
+    const zn_region rows = { 0, (int)r.begin, a->picture->width, (int)(r.end - r.begin) };
+    zn_pixels_from_float(a->data + (size_t)r.begin * a->stride, a->stride, a->picture, rows);
+}
+
 /* The pictures of a piece, as many as there should be in all. */
 static zn_status show(zn_video *v, const float *data, zn_shape s, zn_image *picture, zn_video_picture_fn take,
                       void *user)
 {
+    enum { ROWS = 16 }; /* of a picture at a time */
     const int64_t size = zn_shape_count(s) / s.dim[0];
     for (int64_t i = 0; i < s.dim[0] && (!v->counted || v->shown < v->promised); i++, v->shown++) {
-        zn_pixels_from_float(data + i * size, (size_t)s.dim[2] * 3, picture,
-                             (zn_region){ 0, 0, picture->width, picture->height });
+        zn_pool_run(v->compute.pool, picture->height, ROWS, show_rows,
+                    &(rows_to_show){ data + i * size, (size_t)s.dim[2] * 3, picture }, NULL, 0);
         ZN_TRY(take(user, picture));
     }
     return ZN_OK;
