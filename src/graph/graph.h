@@ -80,7 +80,8 @@ struct zn_node {
     size_t attribute_size;
     bool constant;           /* computed from parameters alone */
     bool placed;             /* an output whose memory the owner provides: the plan does not move it */
-    bool wide;               /* F32 in any precision, because the network may be cut here (pipeline/codec/segment.h) */
+    bool wide;               /* F32 in any precision: the network may be cut here (pipeline/codec/segment.h), or on a
+                              * device, a value that stays between runs (partner) */
     zn_node *partner;        /* a value that stays between runs may be 16 bits, and a device neither gets nor gives it:
                               * of an output, the input that reads it in the next run, and of that the output, as both
                               * have one type; the node itself: none. The owner keeps a twin of its memory. */
@@ -137,7 +138,7 @@ typedef struct zn_needs {
 typedef struct zn_node_types {
     bool result;
     unsigned sources; /* bit i: source i */
-    bool alike;       /* those sources and the result all have one type */
+    unsigned alike;   /* bit i: source i, one of those, has the type of the result */
 } zn_node_types;
 
 /* Everything that the output of zn_op.pack depends on. */

@@ -46,12 +46,13 @@ static bool may_write(const zn_node *n, const zn_prepare *p)
 {
     if (is_codes(n))
         return false;
-    const bool cut = n->wide && !on_device(p);
-    return n->op->is_leaf ? n->partner != NULL : !cut && types_of(n, p).result;
+    if (n->wide && (n->partner || !on_device(p)))
+        return false;
+    return n->op->is_leaf ? n->partner != NULL : types_of(n, p).result;
 }
 
-/* Makes F32 what a node cannot read in 16 bits, and all its values if they must have one type. Returns whether anything
- * changed. */
+/* Makes F32 what a node cannot read in 16 bits, and those of its values that must have one type, if one of them is.
+ * Returns whether anything changed. */
 static bool settle(const zn_node *n, const zn_prepare *p, bool *narrow)
 {
     const zn_node_types t = types_of(n, p);
@@ -62,15 +63,16 @@ static bool settle(const zn_node *n, const zn_prepare *p, bool *narrow)
         const bool reads = t.sources >> s & 1;
         changed |= *source && !reads;
         *source &= reads;
-        all &= !reads || *source;
+        all &= !(t.alike >> s & 1) || *source;
     }
     if (!t.alike || all)
         return changed;
     changed |= narrow[n->index];
     narrow[n->index] = false;
     for (int s = 0; s < n->source_count; s++) {
-        changed |= narrow[n->source[s]->index];
-        narrow[n->source[s]->index] = false;
+        const bool alike = t.alike >> s & 1;
+        changed |= alike && narrow[n->source[s]->index];
+        narrow[n->source[s]->index] &= !alike;
     }
     return changed;
 }

@@ -5,8 +5,8 @@
  * - A value is 16 bits if the op that computes it can write it so and every op that reads it can read it so
  *   (zn_op.types and zn_op.host_types). So no conversions are needed between steps.
  * - Inputs, outputs, constants and parameters are F32, and so is what a step on the CPU reads or writes in an executor
- *   with a device. Values that stay between runs may be 16 bits (zn_node.partner). On the CPU, maps where a network may
- *   be cut are F32 (zn_node.wide), so that pieces have the bits of the whole.
+ *   with a device. Values that stay between runs may be 16 bits (zn_node.partner) unless zn_node.wide is set. On the
+ * CPU, maps where a network may be cut are F32 (zn_node.wide), so that pieces have the bits of the whole.
  * - Codes of FP8 (zn_op.codes) are a decision of the graph, not of this pass: ops/passes/fp8.c makes them for products
  *   that read nothing else.
  * - Sums and statistics inside a kernel are fp32 whatever the types of its maps are. */

@@ -67,13 +67,13 @@ double zn_one_slot(const zn_node *n, const zn_prepare *p)
 zn_node_types zn_types_alike(const zn_node *n, const zn_prepare *p)
 {
     (void)n, (void)p;
-    return (zn_node_types){ .result = true, .sources = ~0u, .alike = true };
+    return (zn_node_types){ .result = true, .sources = ~0u, .alike = ~0u };
 }
 
 zn_node_types zn_types_like_first(const zn_node *n, const zn_prepare *p)
 {
     (void)n, (void)p;
-    return (zn_node_types){ .result = true, .sources = 1, .alike = true };
+    return (zn_node_types){ .result = true, .sources = 1, .alike = 1 };
 }
 
 zn_node_types zn_types_of_map(const zn_node *n, const zn_prepare *p)

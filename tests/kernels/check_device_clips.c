@@ -1,9 +1,11 @@
 /* Clips on the device against the same clips on the CPU: small networks of Wan's and TAEHV's kinds, encoded and decoded
- * piece by piece, twice, since the second clip takes up what the first has left there. No step may run on the CPU. Exit
- * status 77 where there is no device. check-device-clips [NAME]: only one of them. */
+ * piece by piece, twice, since the second clip takes up what the first has left there: it sends its frames to the
+ * device and nothing else, neither weights nor what layers keep. No step may run on the CPU. Exit status 77 where there
+ * is no device. check-device-clips [NAME]: only one of them. */
 #include "../must.h"
 #include "base/alloc.h"
 #include "base/rng.h"
+#include "graph/context.h"
 #include "models/model.h"
 #include "models/taehv/taehv.h"
 #include "models/wan/wan.h"
@@ -34,14 +36,14 @@ static zn_model *with_random_weights(const zn_arch *arch, const zn_config *k)
     return m;
 }
 
-/* Like Wan 2.1, or in stages like Wan 2.2, with few channels. */
-static zn_model *small_wan(const char *name)
+/* Like Wan 2.1, or in stages like Wan 2.2, with few channels. Kernels of a device read 16 bits from 16 channels on. */
+static zn_model *small_wan(const char *name, int width)
 {
     const zn_config *known;
     const zn_arch *arch = zn_arch_find(name, &known);
     zn_config k = *known;
     zn_wan_form *form = zn_form_own(&k, sizeof *form);
-    form->width = form->back_width = 8;
+    form->width = form->back_width = width;
     form->blocks = 1;
     form->latent = k.latent = 4; /* so that some maps have less than 64 bytes */
     for (int i = 0; i < 4; i++)
@@ -132,16 +134,49 @@ static void check_places(zn_video *v, zn_part part)
     }
 }
 
-static void check(const char *name, zn_precision precision, double allowed)
+/* What layers keep between pieces, in MiB, as plans tell it. */
+static double kept(zn_video *v, zn_part part)
 {
-    zn_model *m = strstr(name, "tae") ? small_taehv() : small_wan(name);
+    const char *plan = strstr(zn_video_plan(v, part), "of weights, ");
+    double mib = 0;
+    if (!plan || sscanf(plan, "of weights, %lf MiB kept", &mib) != 1)
+        must(ZN_EFORMAT);
+    return mib;
+}
+
+/* Later pieces keep 16 bits as the first one does, but for maps of few channels. */
+static void check_kept(zn_video *narrow, zn_video *wide)
+{
+    for (zn_part part = ZN_ENCODER; part <= ZN_DECODER; part++)
+        expect("  kept in bf16, of the bytes in f32", kept(narrow, part) / kept(wide, part), 0.7);
+}
+
+/* What a clip has to send: whole pieces. */
+static size_t frame_bytes(const zn_config *k, const zn_latent *clip)
+{
+    const size_t pictures = (size_t)(k->first_frames + (clip->frames - 1) * k->frames);
+    const size_t count = (size_t)clip->width * (size_t)clip->height * (size_t)clip->channels * (size_t)clip->frames;
+    return sizeof(float) * (3 * pictures * WIDTH * HEIGHT + count);
+}
+
+static void check(const char *name, int width, zn_precision precision, double allowed)
+{
+    zn_model *m = strstr(name, "tae") ? small_taehv() : small_wan(name, width);
+    zn_context *context;
+    zn_device *device;
     zn_video *video[2];
     values latents[3] = { 0 }, pictures[3] = { 0 };
     zn_latent *first = NULL;
+    size_t sent = 0;
     char what[96];
-    must(zn_video_new(m, &(zn_options){ .threads = 1 }, &video[0]));
-    must(zn_video_new(m, &(zn_options){ .threads = 1, .device = "cuda", .precision = precision }, &video[1]));
+    must(zn_context_new(1, &context));
+    must(zn_context_device(context, "cuda", &device));
+    must(zn_video_new(m, &(zn_options){ .context = context, .size = sizeof(zn_options) }, &video[0]));
+    must(zn_video_new(
+        m, &(zn_options){ .context = context, .device = "cuda", .precision = precision, .size = sizeof(zn_options) },
+        &video[1]));
     for (int i = 0; i < 3; i++) {
+        sent = zn_device_sent(device);
         zn_latent *clip = encode(video[i > 0], &latents[i]);
         decode(video[i > 0], first ? first : clip, &pictures[i]);
         if (first)
@@ -149,13 +184,17 @@ static void check(const char *name, zn_precision precision, double allowed)
         else
             first = clip;
     }
-    snprintf(what, sizeof what, "%s, latents in %s", name, zn_precision_name(precision));
+    sent = zn_device_sent(device) - sent;
+    snprintf(what, sizeof what, "%s, latents in %s, width %d", name, zn_precision_name(precision), width);
     expect(what, difference(&latents[1], &latents[0]), allowed);
     expect("  the same clip again", difference(&latents[2], &latents[1]), 0);
     expect("  pictures", difference(&pictures[1], &pictures[0]), allowed);
     expect("  the same pictures again", difference(&pictures[2], &pictures[1]), 0);
+    expect("  bytes sent beside the frames", fabs((double)sent - (double)frame_bytes(&m->config, first)), 0);
     check_places(video[1], ZN_ENCODER);
     check_places(video[1], ZN_DECODER);
+    if (precision == ZN_PRECISION_BF16 && width >= 16)
+        check_kept(video[1], video[0]);
     for (int i = 0; i < 3; i++) {
         zn_free(latents[i].data);
         zn_free(pictures[i].data);
@@ -163,6 +202,7 @@ static void check(const char *name, zn_precision precision, double allowed)
     zn_latent_free(first);
     zn_video_free(video[0]);
     zn_video_free(video[1]);
+    zn_context_free(context);
     zn_model_free(m);
 }
 
@@ -178,8 +218,10 @@ int main(int argc, char **argv)
     for (int i = 0; i < 3; i++) {
         if (argc > 1 && strcmp(argv[1], names[i]))
             continue;
-        check(names[i], ZN_PRECISION_F32, 2e-4);
-        check(names[i], ZN_PRECISION_BF16, 5e-2);
+        check(names[i], 8, ZN_PRECISION_F32, 2e-4);
+        check(names[i], 8, ZN_PRECISION_BF16, 5e-2);
+        if (!strstr(names[i], "tae"))
+            check(names[i], 16, ZN_PRECISION_BF16, 5e-2);
     }
     printf("%d comparisons, %d failures\n", compared, failures);
     return failures || !compared;

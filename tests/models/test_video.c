@@ -1,6 +1,7 @@
 /* Clips through zenith/video.h: any number of pictures comes back, what does not fit is refused, and memory may fail at
  * any time. */
 #include "base/alloc.h"
+#include "graph/context.h"
 #include "video_models.h"
 #include "video_pieces.h"
 
@@ -135,6 +136,33 @@ static void a_picture_is_a_clip(void **state)
         zn_latent_free(clip);
         zn_codec_free(c);
         zn_video_free(v);
+        zn_model_free(m);
+    }
+}
+
+/* The programs of the first piece and of the later ones alternate; the weights of both stay packed with the handle. */
+static void later_clips_pack_nothing(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2 * SMALL_VIDEOS; i++) {
+        zn_model *m = small_video(i % SMALL_VIDEOS);
+        zn_options own = { .size = sizeof own, .precision = i < SMALL_VIDEOS ? ZN_PRECISION_F32 : ZN_PRECISION_BF16 };
+        zn_video *v;
+        int64_t made[2];
+        assert_int_equal(zn_context_new(1, &own.context), ZN_OK);
+        assert_int_equal(zn_video_new(m, &own, &v), ZN_OK);
+        for (int k = 0; k < 2; k++) {
+            zn_latent *clip = NULL;
+            album a = { .count = 0 };
+            assert_int_equal(round_trip(v, 9, false, &clip, &a), ZN_OK);
+            made[k] = zn_pack_cache_made(zn_context_packs(own.context));
+            album_free(&a);
+            zn_latent_free(clip);
+        }
+        assert_true(made[0] > 0);
+        assert_int_equal(made[1], made[0]);
+        zn_video_free(v);
+        zn_context_free(own.context);
         zn_model_free(m);
     }
 }
@@ -326,6 +354,7 @@ int main(void)
         cmocka_unit_test(any_number_of_pictures_comes_back),
         cmocka_unit_test(a_picture_is_a_clip),
         cmocka_unit_test(pictures_may_come_together),
+        cmocka_unit_test(later_clips_pack_nothing),
         cmocka_unit_test(misfits_are_refused),
         cmocka_unit_test(too_little_memory_is_said),
         cmocka_unit_test(images_are_coded_one_by_one),

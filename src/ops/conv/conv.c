@@ -271,10 +271,20 @@ static zn_node_types types_of_kernel(const zn_node *n, const zn_prepare *p)
 
 static bool has_lone_results(const zn_node *n) { return overlap_of(n, n->shape.dim[0]).count < n->shape.dim[0]; }
 
-/* Results without a sample are copied or zeroed as floats. */
+/* A device copies or zeroes results without a sample two at a time, so they have the type of the residual; in training
+ * they are floats. */
 static zn_node_types types(const zn_node *n, const zn_prepare *p)
 {
-    return has_lone_results(n) ? (zn_node_types){ 0 } : types_of_kernel(n, p);
+    const zn_conv_spec *k = spec_of(n);
+    zn_node_types t = types_of_kernel(n, p);
+    if (!has_lone_results(n))
+        return t;
+    if (!p->constant_parameters)
+        return (zn_node_types){ 0 };
+    if (n->shape.dim[3] % 2)
+        return (zn_node_types){ .sources = t.sources & 1 };
+    t.alike = t.result && k->residual ? 1u << (2 + k->bias) : 0;
+    return t;
 }
 
 /* The CPU copies them two at a time, or converts them; whether there are any depends on the number of frames, on which

@@ -95,6 +95,7 @@ zn_status zn_clip_plan_make(zn_clip_work *w, int first_frames, int later_frames,
     const size_t wanted = o->memory ? o->memory : zn_memory_available(ZN_MEMINFO) / 2;
     const size_t capacity = o->memory ? o->memory : machine_memory(o->device);
     zn_clip_plan best = { 0 };
+    ZN_TRY(zn_clip_agree_types(w, first_frames, later_frames));
     for (int way = WHOLE; way < WAYS; way++) {
         zn_clip_plan p = { .turns = way >= TURNS, .lean = w->lean = way == LEAN };
         if (way != WHOLE && o->device)

@@ -37,13 +37,15 @@ static zn_status make_graph(zn_clip_stage *s, const zn_clip_work *w, int frames,
 
 /* What a layer keeps lies in one place: a piece reads what the one before has left before it leaves its own there,
  * since nodes run in the order in which they were made (nn/video.c). nowhere: an address until the type is known. */
-static void place_kept(zn_clip_stage *s, void *nowhere)
+static void place_kept(zn_clip_stage *s, const zn_clip_work *w, void *nowhere)
 {
     for (int i = 0; i < s->stream.count; i++) {
         zn_node *after = s->stream.after[i], *before = s->later ? s->stream.before[i] : after;
         after->placed = true;
         after->partner = before;
         before->partner = after;
+        after->wide |= w->wide[i];
+        before->wide |= w->wide[i];
         if (s->later)
             before->data = nowhere;
     }
@@ -72,11 +74,40 @@ zn_status zn_clip_count_frames(const zn_clip_work *w, int frames, bool later, in
     return ZN_OK;
 }
 
+/* The graph of the whole network with its types. */
+static zn_status make_typed(zn_clip_stage *s, const zn_clip_work *w, int frames, bool later)
+{
+    zn_node *outputs[ZN_KEPT + 1];
+    int count;
+    const zn_prepare p = prepare_of(w);
+    ZN_TRY(make_graph(s, w, frames, later, outputs, &count));
+    place_kept(s, w, s);
+    return zn_types_choose(s->graph, outputs, count, &p);
+}
+
+zn_status zn_clip_agree_types(zn_clip_work *w, int first_frames, int later_frames)
+{
+    zn_status status = ZN_OK;
+    for (bool differ = w->options->device; differ && status == ZN_OK;) {
+        zn_clip_stage first = { .parts = 1 }, later = { .parts = 1 };
+        differ = false;
+        status = make_typed(&first, w, first_frames, false);
+        if (status == ZN_OK)
+            status = make_typed(&later, w, later_frames, true);
+        for (int i = 0; status == ZN_OK && i < later.stream.count; i++)
+            if (first.stream.after[i]->type != later.stream.after[i]->type)
+                w->wide[i] = differ = true;
+        zn_graph_free(first.graph);
+        zn_graph_free(later.graph);
+    }
+    return status;
+}
+
 static zn_status measure(zn_clip_stage *s, const zn_clip_work *w, zn_node *const *outputs, int count,
                          zn_clip_bytes *out)
 {
     const zn_prepare p = prepare_of(w);
-    place_kept(s, s);
+    place_kept(s, w, s);
     if (s->number)
         place_ends(s, (float *)s, (float *)s);
     ZN_TRY(zn_exec_estimate(s->graph, outputs, count, &p, &out->run, &out->prepared));
@@ -203,7 +234,7 @@ static zn_status build(zn_clip_stage *s, const zn_clip_work *w, int frames, bool
     zn_node *outputs[ZN_KEPT + 1];
     int count;
     ZN_TRY(make_graph(s, w, frames, later, outputs, &count));
-    place_kept(s, s);
+    place_kept(s, w, s);
     const zn_prepare own = prepare_of(w);
     ZN_TRY(zn_types_choose(s->graph, outputs, count, &own));
     ZN_TRY(give_memory(s));

@@ -20,8 +20,9 @@ typedef struct zn_clip_work {
     zn_part part;
     zn_shape frame; /* of the part's input */
     const zn_clip_options *options;
-    bool turns; /* packed weights are there only while their stage is */
-    bool lean;  /* packed weights take no more memory than the weights */
+    bool turns;         /* packed weights are there only while their stage is */
+    bool lean;          /* packed weights take no more memory than the weights */
+    bool wide[ZN_KEPT]; /* what a layer keeps is F32 (zn_clip_agree_types) */
 } zn_clip_work;
 
 /* Graph and executor for pieces of the other kind, which wait on a device: first pieces while later ones run, and the
@@ -68,6 +69,9 @@ typedef struct zn_clip_bytes {
  * result. *cuts: their number. */
 ZN_MUST_USE zn_status zn_clip_count_frames(const zn_clip_work *w, int frames, bool later, int counts[ZN_CUTS + 2],
                                            int *cuts);
+/* On a device: makes the graphs of the first piece and of later ones choose the same types for what layers keep, F32
+ * where they differ, so that nothing is converted between pieces and both graphs can stay (zn_clip_parked). */
+ZN_MUST_USE zn_status zn_clip_agree_types(zn_clip_work *w, int first_frames, int later_frames);
 /* Without allocating it. frames: of the whole piece. */
 ZN_MUST_USE zn_status zn_clip_stage_measure(const zn_clip_work *w, int number, int parts, int frames, bool later,
                                             zn_clip_bytes *out);
