@@ -5,7 +5,8 @@
 
 #include <zenith/dataset.h>
 
-/* Inputs are video files and folders of frames or of video files; the options must be complete. Rank 0 does the work. */
+/* Inputs are video files and folders of frames or of video files; the options must be complete. Rank 0 does the work.
+ */
 ZN_MUST_USE zn_status zn_dataset_build_clips(const zn_dataset_build_options *o, zn_dataset_build_result *out);
 
 #endif
