@@ -102,7 +102,7 @@ static void override_numbers(const options *o, parameters *p)
     if (o->steps)
         p->steps = (int)o->steps;
     if (o->guidance)
-        p->guidance = strtod(o->guidance, NULL), p->has_guidance = 1;
+        parameters_set_guidance(p, strtod(o->guidance, NULL));
     if (o->shift)
         p->shift = strtod(o->shift, NULL);
     if (o->strength)

@@ -51,6 +51,12 @@ void parameters_complete(parameters *p, const zn_generator *g)
         p->shift = d.shift;
 }
 
+void parameters_set_guidance(parameters *p, double guidance)
+{
+    p->guidance = guidance;
+    p->has_guidance = 1;
+}
+
 double parameters_guidance(const parameters *p) { return p->guidance > 0 ? p->guidance : ZN_GUIDANCE_NONE; }
 
 /* ---- paths: the user's own folder is not for everyone to see ---- */
@@ -300,9 +306,9 @@ static void take_setting(const char *key, const char *value, parameters *out)
     else if (!strcmp(key, "Size"))
         take_size(value, out);
     else if (!strcmp(key, "CFG scale")) /* 1 is no guidance */
-        out->guidance = strtod(value, NULL) > 1 ? strtod(value, NULL) - 1 : 0, out->has_guidance = 1;
+        parameters_set_guidance(out, strtod(value, NULL) > 1 ? strtod(value, NULL) - 1 : 0);
     else if (!strcmp(key, "Guidance"))
-        out->guidance = strtod(value, NULL), out->has_guidance = 1;
+        parameters_set_guidance(out, strtod(value, NULL));
     else if (!strcmp(key, "Shift"))
         out->shift = strtod(value, NULL);
     else if (!strcmp(key, "Denoising strength"))

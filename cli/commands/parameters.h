@@ -36,6 +36,7 @@ int parameters_parse(const char *text, parameters *out);
 void parameters_free(parameters *p);
 /* Fills in what is not set with the settings of a model. */
 void parameters_complete(parameters *p, const zn_generator *g);
+void parameters_set_guidance(parameters *p, double guidance);
 /* The value for zn_generation of complete settings. */
 double parameters_guidance(const parameters *p);
 /* Adds what is reported of every generated image to an open object: size, settings, tokens and times. */

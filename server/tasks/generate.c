@@ -53,8 +53,8 @@ static void settings_of(making *m)
     p->width = o->size[0];
     p->height = o->size[1];
     p->steps = (int)o->steps;
-    p->guidance = o->guidance ? strtod(o->guidance, NULL) : 0;
-    p->has_guidance = o->guidance != NULL;
+    if (o->guidance)
+        parameters_set_guidance(p, strtod(o->guidance, NULL));
     p->shift = o->shift ? strtod(o->shift, NULL) : 0;
     p->strength = o->strength ? strtod(o->strength, NULL) : usual_strength;
     p->precision = o->precision;
