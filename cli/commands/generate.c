@@ -153,14 +153,14 @@ static zn_generation request_of(work *w)
 /* Settings of the model, and remarks on the user's own. */
 static void complete(work *w)
 {
-    zn_generation_defaults d = { .size = sizeof d };
-    const parameters *p = &w->p;
+    const int sized = w->p.width || !w->image; /* otherwise as large as the image */
+    char text[128];
     parameters_complete(&w->p, w->generator);
-    zn_generator_defaults(w->generator, &d);
-    if (d.own_size && p->width && (p->width != d.width || p->height != d.height))
-        note(w->o, "the model was trained for %dx%d pixels: images of %dx%d look worse", d.width, d.height, p->width,
-             p->height);
-    if (w->o->negative && *w->o->negative && p->guidance <= 0)
+    const char *remark = parameters_size_remark(w->generator, sized ? w->p.width : w->image->width,
+                                                sized ? w->p.height : w->image->height, text);
+    if (remark)
+        note(w->o, "%s", remark);
+    if (w->o->negative && *w->o->negative && w->p.guidance <= 0)
         note(w->o, "--negative has no effect without --guidance");
 }
 

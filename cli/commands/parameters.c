@@ -51,6 +51,17 @@ void parameters_complete(parameters *p, const zn_generator *g)
         p->shift = d.shift;
 }
 
+const char *parameters_size_remark(const zn_generator *g, int width, int height, char text[128])
+{
+    zn_generation_defaults d = { .size = sizeof d };
+    zn_generator_defaults(g, &d);
+    if (!d.own_size || !width || (width == d.width && height == d.height))
+        return NULL;
+    snprintf(text, 128, "the model was trained for %dx%d pixels: images of %dx%d look worse", d.width, d.height, width,
+             height);
+    return text;
+}
+
 void parameters_set_guidance(parameters *p, double guidance)
 {
     p->guidance = guidance;

@@ -36,6 +36,8 @@ int parameters_parse(const char *text, parameters *out);
 void parameters_free(parameters *p);
 /* Fills in what is not set with the settings of a model. */
 void parameters_complete(parameters *p, const zn_generator *g);
+/* What to say about an image of this size (0: the model's), in text; NULL: nothing. */
+const char *parameters_size_remark(const zn_generator *g, int width, int height, char text[128]);
 void parameters_set_guidance(parameters *p, double guidance);
 /* The value for zn_generation of complete settings. */
 double parameters_guidance(const parameters *p);

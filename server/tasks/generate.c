@@ -163,16 +163,15 @@ static zn_status write_result(making *m, const zn_image *image)
 /* Settings of the model, and what the job tells of them. */
 static void complete(making *m)
 {
-    zn_generation_defaults d = { .size = sizeof d };
     const zn_image *image = m->image;
-    const int width = image ? image->width : m->p.width, height = image ? image->height : m->p.height;
+    char text[128];
     parameters_complete(&m->p, m->engine->generator);
-    zn_generator_defaults(m->engine->generator, &d);
     m->job->used_steps = m->p.steps;
     m->job->used_guidance = m->p.guidance;
-    if (d.own_size && width && (width != d.width || height != d.height))
-        sv_job_remark(m->job, "the model was trained for %dx%d pixels: images of %dx%d look worse", d.width, d.height,
-                      width, height);
+    const char *remark = parameters_size_remark(m->engine->generator, image ? image->width : m->p.width,
+                                                image ? image->height : m->p.height, text);
+    if (remark)
+        sv_job_remark(m->job, "%s", remark);
 }
 
 static zn_status make_one(making *m, int i, uint64_t first_seed)

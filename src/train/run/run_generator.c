@@ -19,8 +19,8 @@ static zn_status write_text(const zn_run *r, const char *name, zn_json_out *text
     return status;
 }
 
-/* With what zenith generate should do unless it is told otherwise. The size is that of the images; the rest looked best
- * with the bundled model (docs/results/mini.md). */
+/* With the default settings of zenith generate. The size is that of the images; the others looked best with the bundled
+ * model (docs/results/mini.md). */
 static zn_status write_index(const zn_run *r)
 {
     const int side = r->recipe.size;
