@@ -136,8 +136,8 @@ def test_events_and_cancel():
 
 def test_killed_worker():
     """The job of a killed worker runs again, once, and gives the program's bytes."""
-    steps = {"size": "128x128", "steps": 200}
-    program("generate", "fox", "-m", "tiny", "--size", "128x128", "--steps", "200", "--seed", "7", "-o", "k.png")
+    steps = {"size": "128x128", "steps": 1000}  # long enough to be found at work by a quick machine
+    program("generate", "fox", "-m", "tiny", "--size", "128x128", "--steps", "1000", "--seed", "7", "-o", "k.png")
     job = start(**steps)
     wait_for("progress", lambda: server.json("GET", f"/api/jobs/{job['id']}")["progress"]["step"] > 2)
     victim = busy()[0]
