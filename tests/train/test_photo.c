@@ -15,7 +15,9 @@
 
 enum { SIDE = 48, PIXELS = SIDE * SIDE, COUNT = 3 * PIXELS };
 
-static const zn_damage_mix usual = { ZN_DAMAGE_MIX_PHOTO, 0.08, 0.05, 55, 10 };
+static const zn_damage_mix usual = {
+    .kind = ZN_DAMAGE_MIX_PHOTO, .clean = 0.08, .grey = 0.05, .noise = 55, .quality = 10
+};
 
 static bool no_jpeg(void) { return !zn_image_can_write("a.jpg"); }
 
@@ -71,6 +73,26 @@ static void draws_have_the_shares_of_the_mix(void **state)
     assert_true(kinds[0] > kinds[2] && kinds[2] > kinds[1] && kinds[1] > DRAWS / 50);
     for (int i = 0; i < ZN_NOISE_STYLES; i++)
         assert_true(styles[i] > DRAWS / 50);
+}
+
+static void asked_shares_get_one_damage_alone(void **state)
+{
+    (void)state;
+    enum { DRAWS = 4000 };
+    zn_damage_mix mix = usual;
+    int noise = 0, impulses = 0;
+    mix.clean = 0.1;
+    mix.independent = 0.5;
+    mix.impulses = 0.4;
+    for (int i = 0; i < DRAWS; i++) {
+        const zn_photo_draw d = zn_photo_draw_of((uint64_t)i, &mix);
+        const bool other = d.blur > 0 || d.scale > 0 || d.shot > 0 || d.jpeg[0].quality > 0;
+        noise += d.noise > 0 && d.noise_style == ZN_NOISE_RGB && d.impulses == 0 && !other;
+        impulses += d.impulses > 0 && d.noise == 0 && !other;
+    }
+    /* 0.9 x 0.5, and 0.9 x 0.5 x 0.4, beside what the others have: 0.9 x 0.5 x 0.6 x 0.36 x 0.625 x 0.7 and x 0.07 */
+    assert_true(fabs(noise / (double)DRAWS - 0.493) < 0.03);
+    assert_true(fabs(impulses / (double)DRAWS - 0.199) < 0.03);
 }
 
 static void a_clean_image_stays_as_it_is(void **state)
@@ -210,7 +232,7 @@ static void grey_pictures_stay_grey(void **state)
     (void)state;
     if (no_jpeg())
         skip_because("this build has no JPEG");
-    const zn_damage_mix grey = { ZN_DAMAGE_MIX_PHOTO, 0.1, 1, 40, 10 };
+    const zn_damage_mix grey = { .kind = ZN_DAMAGE_MIX_PHOTO, .clean = 0.1, .grey = 1, .noise = 40, .quality = 10 };
     float picture[COUNT], input[PIXELS * ZN_RESTORE_INPUTS];
     for (uint64_t seed = 0; seed < 40; seed++) {
         fill(picture);
@@ -333,6 +355,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(draws_have_the_shares_of_the_mix),
+        cmocka_unit_test(asked_shares_get_one_damage_alone),
         cmocka_unit_test(a_clean_image_stays_as_it_is),
         cmocka_unit_test(noise_is_as_strong_as_it_says),
         cmocka_unit_test(shot_noise_grows_with_brightness),

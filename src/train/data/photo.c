@@ -32,6 +32,18 @@ static void draw_noise(zn_rng *rng, const zn_damage_mix *mix, zn_photo_draw *d)
     d->shot = chance(rng, 0.3) ? (float)between(rng, 0, 1) : 0;
 }
 
+static void draw_impulses(zn_rng *rng, zn_photo_draw *d) { d->impulses = (float)between(rng, 0.2, 20); }
+
+/* One damage and nothing else, in the shares that the mix asks for; false: what the other images get. */
+static bool draw_alone(zn_rng *rng, const zn_damage_mix *mix, zn_photo_draw *d)
+{
+    if (mix->independent > 0 && chance(rng, mix->independent))
+        d->noise = (float)between(rng, 0, mix->noise);
+    else if (mix->impulses > 0 && chance(rng, mix->impulses))
+        draw_impulses(rng, d);
+    return d->noise > 0 || d->impulses > 0;
+}
+
 /* A tenth is saved as WebP, in builds that can. */
 static const double webp_from = 0.9;
 
@@ -58,6 +70,10 @@ zn_photo_draw zn_photo_draw_of(uint64_t seed, const zn_damage_mix *mix)
     zn_photo_draw d = { .seed = zn_rng_next(&rng), .grey = chance(&rng, mix->grey) };
     if (chance(&rng, mix->clean))
         return d;
+    if (draw_alone(&rng, mix, &d)) {
+        d.hint = hint_of(&rng, &d);
+        return d;
+    }
     const double kind = (double)zn_rng_uniform(&rng);
     const bool all = kind >= 0.9; /* anything with anything */
     if (kind < 0.36 || (kind >= 0.6 && kind < 0.74) || (all && chance(&rng, 0.6)))
@@ -65,7 +81,7 @@ zn_photo_draw zn_photo_draw_of(uint64_t seed, const zn_damage_mix *mix)
     if ((kind >= 0.36 && kind < 0.74) || (all && chance(&rng, 0.7)))
         draw_jpeg(&rng, mix, &d, 0);
     if ((kind >= 0.74 && kind < 0.81) || (all && chance(&rng, 0.1)))
-        d.impulses = (float)between(&rng, 0.2, 20);
+        draw_impulses(&rng, &d);
     if ((kind >= 0.81 && kind < 0.9) || (all && chance(&rng, 0.4)))
         draw_blur(&rng, &d);
     if (all && chance(&rng, 0.5))

@@ -21,6 +21,9 @@ typedef enum zn_damage_kind {
 typedef struct zn_damage_mix {
     zn_damage_kind kind;
     double clean; /* share of images that are not damaged */
+    /* Shares of the damaged images with one damage alone, beside those that have it anyway; 0 changes no draw. */
+    double independent; /* normal noise, independent in each channel */
+    double impulses;
     double grey;  /* share of images that become grey before */
     double noise; /* largest deviation, of 255 */
     int quality;  /* least JPEG quality; the largest is 95 */

@@ -97,6 +97,8 @@ static const key keys[] = {
     { "distill.jitter", NUMBER, FIELD(jitter), 0, 10, NULL },
     { "damage.mix", CHOICE, FIELD(damage.kind), 0, 0, "plain photo upscale" },
     { "damage.clean", NUMBER, FIELD(damage.clean), 0, 1, NULL },
+    { "damage.independent", NUMBER, FIELD(damage.independent), 0, 1, NULL },
+    { "damage.impulses", NUMBER, FIELD(damage.impulses), 0, 1, NULL },
     { "damage.grey", NUMBER, FIELD(damage.grey), 0, 1, NULL },
     { "damage.noise", NUMBER, FIELD(damage.noise), 0, 255, NULL },
     { "damage.quality", COUNT, FIELD(damage.quality), 1, 95, NULL },
