@@ -2,16 +2,17 @@
  *
  *     train-step MODEL SIZE BATCH THREADS RUNS PICTURES [profile] [cuda] ["KEY: VALUE"...]
  *
- * MODEL: a file, or random:ARCHITECTURE. PICTURES holds BATCH pictures of SIZE x SIZE as 32-bit floats,
- * [height][width][3]. Prints a JSON object: the loss and the norm of all gradients at the first step, the loss at the
- * last, and the time of each timed step. With `profile`, prints a table of what the last step spent where instead.
- * Further words are lines of a recipe. */
+ * MODEL: a file, random:ARCHITECTURE, or recipe:NAME, a preset of zenith train (or a .yaml file) with its network and
+ * all else. PICTURES holds BATCH pictures of SIZE x SIZE as 32-bit floats, [height][width][3]. Prints a JSON object:
+ * the loss and the norm of all gradients at the first step, the loss at the last, and the time of each timed step. With
+ * `profile`, prints a table of what the last step spent where instead. Further words are lines of a recipe, and come
+ * last. */
 #include "profile.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fail.h"
-#include "train/run/trainer.h"
+#include "train/run/run.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -84,51 +85,66 @@ static bool read_pictures(const char *path, float *to, size_t count)
     return whole;
 }
 
-static zn_status run(const job *j)
+/* What follows `prefix` in MODEL, or NULL. */
+static const char *named_by(const job *j, const char *prefix)
+{
+    const size_t length = strlen(prefix);
+    return strncmp(j->model, prefix, length) ? NULL : j->model + length;
+}
+
+static zn_status read_recipe(const job *j, zn_recipe *r)
 {
     /* as bench/training_main.py sets PyTorch */
-    static const char recipe_text[] = "model: taesd\nlr: 1e-4\nbeta2: 0.999\nwarmup: 0\nschedule: constant\nclip: 0\n"
-                                      "ema: 0\nloss:\n  mse: 1\n  l1: 0\n  bands: 0\n";
-    zn_recipe recipe;
-    zn_pool *pool = NULL;
-    zn_device *device = NULL;
-    zn_model *model = NULL;
-    zn_trainer *t = NULL;
+    static const char text[] = "model: taesd\nlr: 1e-4\nbeta2: 0.999\nwarmup: 0\nschedule: constant\nclip: 0\n"
+                               "ema: 0\nloss:\n  mse: 1\n  l1: 0\n  bands: 0\n";
+    const char *recipe = named_by(j, "recipe:"), *arch = named_by(j, "random:");
+    ZN_TRY(recipe ? zn_recipe_read(recipe, r) : zn_recipe_parse(text, strlen(text), "bench", r));
+    for (char **line = j->lines; *line; line++)
+        ZN_TRY(zn_recipe_apply(*line, strlen(*line), "command line", r));
+    if (arch)
+        snprintf(r->model, sizeof r->model, "%s", arch);
+    r->size = j->size;
+    r->batch = j->batch;
+    if (zn_train_task_of(r)->inputs == ZN_INPUTS_IMAGES)
+        return ZN_OK;
+    return ZN_FAIL(ZN_EUNSUPPORTED, "only steps on images are timed, not those of task: %s", zn_train_task_of(r)->name);
+}
+
+static zn_status make_trainer(const job *j, zn_run *r)
+{
+    int parts, batch;
+    ZN_TRY(read_recipe(j, &r->recipe));
+    ZN_TRY(zn_trainer_divide(&r->recipe, NULL, &parts, &batch));
+    ZN_TRY(zn_context_borrow(NULL, j->threads, &r->context));
+    ZN_TRY(zn_context_device(r->context, j->device, &r->device));
+    const bool fresh = named_by(j, "recipe:") || named_by(j, "random:");
+    ZN_TRY(fresh ? zn_run_fresh_model(r) : zn_model_open(j->model, &r->model));
+    const zn_trainer_options options = { .model = r->model,
+                                         .recipe = &r->recipe,
+                                         .pool = zn_context_pool(r->context),
+                                         .device = r->device,
+                                         .goal = zn_train_task_of(&r->recipe)->goal,
+                                         .batch = batch,
+                                         .parts = parts,
+                                         .profile = j->profile };
+    return zn_trainer_new(&options, &r->trainer);
+}
+
+static zn_status run(const job *j)
+{
     const size_t count = (size_t)j->batch * (size_t)j->size * (size_t)j->size * 3;
     float *pictures = zn_calloc(count, sizeof *pictures);
-    zn_status status = zn_recipe_parse(recipe_text, strlen(recipe_text), "bench", &recipe);
-    for (char **text = j->lines; status == ZN_OK && *text; text++)
-        status = zn_recipe_apply(*text, strlen(*text), "command line", &recipe);
-    recipe.size = j->size;
-    recipe.batch = j->batch;
-    if (status == ZN_OK && (!pictures || !read_pictures(j->pictures, pictures, count))) {
-        fprintf(stderr, "train-step: %s does not hold the pictures\n", j->pictures);
-        zn_free(pictures);
-        return ZN_EIO;
-    }
+    zn_run r = { .options = { 0 } };
+    zn_status status = pictures ? ZN_OK : ZN_FAIL(ZN_ENOMEM, "out of memory for pictures");
+    if (status == ZN_OK && !read_pictures(j->pictures, pictures, count))
+        status = ZN_FAIL(ZN_EIO, "%s does not hold the pictures", j->pictures);
     if (status == ZN_OK)
-        status = zn_pool_new(j->threads, &pool);
+        status = make_trainer(j, &r);
     if (status == ZN_OK)
-        status = zn_device_open(j->device, &device);
-    if (status == ZN_OK)
-        status = strncmp(j->model, "random:", 7) ? zn_model_open(j->model, &model)
-                                                 : zn_model_random(j->model + 7, 1, &model);
-    if (status == ZN_OK)
-        status = zn_trainer_new(&(zn_trainer_options){ .model = model,
-                                                       .recipe = &recipe,
-                                                       .pool = pool,
-                                                       .device = device,
-                                                       .batch = j->batch,
-                                                       .profile = j->profile },
-                                &t);
-    if (status == ZN_OK)
-        status = measure(j, t, pictures);
+        status = measure(j, r.trainer, pictures);
     if (status != ZN_OK)
         fprintf(stderr, "train-step: %s\n", zn_error_text());
-    zn_trainer_free(t);
-    zn_model_free(model);
-    zn_device_close(device);
-    zn_pool_free(pool);
+    zn_run_free(&r);
     zn_free(pictures);
     return status;
 }

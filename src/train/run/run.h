@@ -162,6 +162,9 @@ void zn_run_free_skips(zn_run *r);
 /* The run's model, with fresh values or those of the weights named in the recipe, unless a checkpoint will replace
  * them. */
 ZN_MUST_USE zn_status zn_run_new_model(zn_run *r, const zn_arch *arch, const zn_config *config, bool decodes);
+/* The same for the network that the recipe names, with the sizes it gives. Not for a part that learns from conditions.
+ */
+ZN_MUST_USE zn_status zn_run_fresh_model(zn_run *r);
 /* The run's model when one part of it learns from conditions: an autoencoder, from the weights named in the recipe, and
  * that part, which is fresh where they do not have it. Of a classifier zn_run_read_labels comes before. */
 ZN_MUST_USE zn_status zn_run_open_model(zn_run *r, zn_part part);

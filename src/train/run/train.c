@@ -106,16 +106,9 @@ static zn_status read_recipe(zn_run *r, const zn_train_options *o)
     return ZN_OK;
 }
 
-static zn_status make_model(zn_run *r)
+zn_status zn_run_fresh_model(zn_run *r)
 {
     const zn_recipe *k = &r->recipe;
-    const zn_train_task *task = zn_train_task_of(k);
-    if (task->inputs == ZN_INPUTS_LABELLED)
-        ZN_TRY(zn_run_read_labels(r));
-    if (task->inputs == ZN_INPUTS_CAPTIONED)
-        ZN_TRY(zn_run_read_captions(r));
-    if (zn_train_on_conditions(task))
-        return zn_run_open_model(r, task->part);
     const zn_config *known;
     const zn_arch *arch = zn_arch_find(k->model, &known);
     if (!arch)
@@ -130,6 +123,16 @@ static zn_status make_model(zn_run *r)
                              .velocity = k->prediction == ZN_RECIPE_VELOCITY };
     ZN_TRY(zn_arch_resize(arch, &config, &want));
     return zn_run_new_model(r, arch, &config, !(arch->can & ZN_RESTORES));
+}
+
+static zn_status make_model(zn_run *r)
+{
+    const zn_train_task *task = zn_train_task_of(&r->recipe);
+    if (task->inputs == ZN_INPUTS_LABELLED)
+        ZN_TRY(zn_run_read_labels(r));
+    if (task->inputs == ZN_INPUTS_CAPTIONED)
+        ZN_TRY(zn_run_read_captions(r));
+    return zn_train_on_conditions(task) ? zn_run_open_model(r, task->part) : zn_run_fresh_model(r);
 }
 
 static zn_status set_up(zn_run *r, const zn_train_options *o)
