@@ -25,6 +25,7 @@ typedef struct work {
     prompt_list prompts;
     zn_image *image, *mask;
     zn_generator *generator;
+    zn_generator_about about;
     progress bar;
     int current, count; /* images */
     uint64_t seed;      /* of the first */
@@ -99,15 +100,31 @@ static int add_lora(work *w, int i)
     return failed ? EXIT_FAILURE : 0;
 }
 
+static zn_generator_files files_of(const parameters *p)
+{
+    return (zn_generator_files){ .size = sizeof(zn_generator_files),
+                                 .model = p->model,
+                                 .transformer = p->transformer,
+                                 .text_encoder = p->text_encoder,
+                                 .vae = p->vae,
+                                 .tokenizer = p->tokenizer };
+}
+
+/* What the model says about itself; what is wrong with it is reported when it is opened. */
+static void describe_model(work *w)
+{
+    const zn_generator_files files = files_of(&w->p);
+    w->about = (zn_generator_about){ .size = sizeof w->about };
+    if (zn_generator_describe(&files, &w->about) == ZN_OK && w->p.image && !w->p.width) {
+        w->p.width = w->about.width;
+        w->p.height = w->about.height;
+    }
+}
+
 static int open_model(work *w)
 {
     const parameters *p = &w->p;
-    const zn_generator_files files = { .size = sizeof files,
-                                       .model = p->model,
-                                       .transformer = p->transformer,
-                                       .text_encoder = p->text_encoder,
-                                       .vae = p->vae,
-                                       .tokenizer = p->tokenizer };
+    const zn_generator_files files = files_of(p);
     options mine = *w->o;
     mine.precision = p->precision;
     if (!mine.threads && zn_ranks_count(w->ranks) > 1)
@@ -150,6 +167,23 @@ static zn_generation request_of(work *w)
                             .user = w };
 }
 
+/* The first prompt that the model does not understand. */
+static void explain_prompts(const work *w)
+{
+    const char *name = w->p.model ? w->p.model : "the model";
+    char text[512];
+    for (int i = 0; i < w->prompts.count; i++) {
+        const char *remark = parameters_prompt_remark(name, &w->about, w->prompts.items[i], text);
+        if (!remark)
+            continue;
+        if (w->prompts.count > 1)
+            note(w->o, "prompt %d: %s", i + 1, remark);
+        else
+            note(w->o, "%s", remark);
+        return;
+    }
+}
+
 /* Settings of the model, and remarks on the user's own. */
 static void complete(work *w)
 {
@@ -161,7 +195,9 @@ static void complete(work *w)
     if (remark)
         note(w->o, "%s", remark);
     if (w->o->negative && *w->o->negative && w->p.guidance <= 0)
-        note(w->o, "--negative has no effect without --guidance");
+        note(w->o, "--negative has no effect %s --guidance%s%s", w->o->guidance ? "with" : "without",
+             w->o->guidance ? " " : "", w->o->guidance ? w->o->guidance : "");
+    explain_prompts(w);
 }
 
 /* With -v: how memory is used, and in what precision. */
@@ -241,10 +277,12 @@ static void report(const work *w, const char *path, double ms, json *object)
         return;
     }
     const int standard = path && !strcmp(path, STANDARD_OUTPUT);
-    char *line = must_print("%s  seed %llu, %dx%d, %d step%s, %d tokens%s, %.1f s",
+    const int chosen = !w->o->model && !w->o->from && w->p.model && !w->p.transformer; /* by the program */
+    char *line = must_print("%s  %s%s%sseed %llu, %dx%d, %d step%s, %d tokens%s, %.1f s",
                             standard ? "standard output"
                             : path   ? path
                                      : "shown",
+                            chosen ? "with " : "", chosen ? w->p.model : "", chosen ? ", " : "",
                             (unsigned long long)w->p.seed, w->p.width, w->p.height, w->p.steps,
                             w->p.steps == 1 ? "" : "s", r.tokens, r.text_cached ? " (cached)" : "", ms / 1000);
     if (standard)
@@ -440,6 +478,8 @@ static int prepare(work *w)
         return status;
     w->count = w->prompts.count * (o->count ? o->count : 1);
     status = o->calibrate ? check_calibration(w) : generate_check_output(o, &w->p, w->count);
+    if (!status)
+        describe_model(w);
     if (!status)
         status = generate_images(o, &w->p, &w->image, &w->mask);
     interrupt_catch();

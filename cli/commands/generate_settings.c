@@ -19,6 +19,8 @@ static const double usual_strength = 0.6;
 
 const char *generate_input(const char *name) { return strcmp(name, "-") ? keep_pipe(name) : standard_input(); }
 
+static const char *shown(const char *name) { return strcmp(name, "-") ? name : "standard input"; }
+
 /* The content of a small text file, or NULL after reporting an error. */
 static char *read_text(const char *name)
 {
@@ -213,11 +215,11 @@ static int read_lines(const options *o, prompt_list *out)
     }
     free(text);
     if (!out->count) {
-        complain("%s: no prompts in it", o->prompts);
+        complain("%s: no prompts in it", shown(o->prompts));
         return EXIT_FAILURE;
     }
     if (skipped)
-        note(o, "%s: %d prompt%s; %d empty or comment line%s skipped", o->prompts, out->count,
+        note(o, "%s: %d prompt%s; %d empty or comment line%s skipped", shown(o->prompts), out->count,
              out->count == 1 ? "" : "s", skipped, skipped == 1 ? "" : "s");
     return 0;
 }
@@ -241,7 +243,7 @@ static int check_prompts(const options *o, const prompt_list *list)
         if (zn_generation_check(&alone) == ZN_OK)
             continue;
         if (o->prompts)
-            complain("%s, prompt %d: %s", o->prompts, i + 1, zn_error_text());
+            complain("%s, prompt %d: %s", shown(o->prompts), i + 1, zn_error_text());
         else
             complain("%s", zn_error_text());
         return EXIT_FAILURE;
@@ -273,8 +275,6 @@ int generate_prompts(const options *o, const parameters *p, prompt_list *out)
 
 /* ---- images ---- */
 
-static const char *shown(const char *name) { return strcmp(name, "-") ? name : "standard input"; }
-
 /* Scales an image to the size of the result. */
 static zn_status fit(const options *o, const char *path, const parameters *p, zn_image **image)
 {
@@ -304,8 +304,8 @@ static int read_image_of(const options *o, const char *name, zn_image **out)
     return EXIT_FAILURE;
 }
 
-/* Reads both, and scales both if they have one size. */
-static int read_images(const options *o, const parameters *p, zn_image **image, zn_image **mask)
+/* Reads both, and scales both to a size that generators can make; they must have one size. */
+static int read_images(const options *o, parameters *p, zn_image **image, zn_image **mask)
 {
     int status = p->image ? read_image_of(o, p->image, image) : 0;
     if (!status && p->mask)
@@ -317,16 +317,37 @@ static int read_images(const options *o, const parameters *p, zn_image **image, 
                  (*mask)->height, shown(p->image), (*image)->width, (*image)->height);
         return EXIT_FAILURE;
     }
+    parameters_fit_size(p, *image);
     if (fit(o, p->image, p, image) == ZN_OK && (!*mask || fit(o, p->mask, p, mask) == ZN_OK))
         return 0;
     complain_about(p->image);
     return EXIT_FAILURE;
 }
 
+/* Names the sizes below and above, or the one above where there is none below. */
+static int complain_of_size(const options *o)
+{
+    char text[2][32]; /* of the smaller, the larger */
+    const int square = o->size[0] == o->size[1];
+    for (int larger = 0; larger < 2; larger++) {
+        int side[2];
+        for (int i = 0; i < 2; i++) {
+            side[i] = (o->size[i] + larger * (IMAGE_GRAIN - 1)) / IMAGE_GRAIN * IMAGE_GRAIN;
+            side[i] = side[i] ? side[i] : IMAGE_GRAIN;
+        }
+        snprintf(text[larger], sizeof text[larger], square ? "%d" : "%dx%d", side[0], side[1]);
+    }
+    const int one = !strcmp(text[0], text[1]);
+    return usage_error(o->command->name, "--size needs multiples of %d: use %s%s%s", IMAGE_GRAIN, text[0],
+                       one ? "" : " or ", one ? "" : text[1]);
+}
+
 int generate_images(const options *o, parameters *p, zn_image **image, zn_image **mask)
 {
     *image = *mask = NULL;
     /* The size first: an image is not scaled to one that is refused. */
+    if (o->size[0] && (o->size[0] % IMAGE_GRAIN || o->size[1] % IMAGE_GRAIN))
+        return complain_of_size(o);
     const zn_generation plain = { .size = sizeof plain,
                                   .width = p->width,
                                   .height = p->height,
@@ -346,10 +367,7 @@ int generate_images(const options *o, parameters *p, zn_image **image, zn_image 
     whole.mask = *mask;
     if (zn_generation_check(&whole) == ZN_OK)
         return 0;
-    if (*image && !p->width && zn_generation_check(&(zn_generation){ .size = sizeof whole, .image = *image }) != ZN_OK)
-        complain("%s: %s; --size scales it", shown(p->image), zn_error_text());
-    else
-        complain("%s", zn_error_text());
+    complain("%s", zn_error_text());
     return EXIT_FAILURE;
 }
 

@@ -88,6 +88,9 @@ void generator_facts(facts *f, const char *model)
         fact_text(f, "problem", zn_error_text());
     else if (f->json)
         json_null(&f->out, "problem");
+    zn_generator_about about = { .size = sizeof about };
+    if (zn_generator_describe(&files, &about) == ZN_OK && *about.description)
+        fact_text(f, "description", about.description);
 }
 
 int generator_info(const options *o, const char *model)

@@ -5,9 +5,11 @@
 #include "ui/json.h"
 #include "ui/report.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static const char first_key[] = "Steps: ", negative_key[] = "Negative prompt:";
 
@@ -57,9 +59,49 @@ const char *parameters_size_remark(const zn_generator *g, int width, int height,
     zn_generator_defaults(g, &d);
     if (!d.own_size || !width || (width == d.width && height == d.height))
         return NULL;
-    snprintf(text, 128, "the model was trained for %dx%d pixels: images of %dx%d look worse", d.width, d.height, width,
-             height);
+    const int much_larger = 2 * width > 3 * d.width || 2 * height > 3 * d.height;
+    snprintf(text, 128, "the model was trained for %dx%d pixels: images of %dx%d %s", d.width, d.height, width, height,
+             much_larger ? "show hardly anything" : "look worse");
     return text;
+}
+
+/* True if `word`, of this length, is in the text as a whole, in upper or lower case. */
+static int has_word(const char *text, const char *word, size_t length)
+{
+    for (const char *at = text; *at; at++)
+        if ((at == text || !isalnum((unsigned char)at[-1])) && !strncasecmp(at, word, length) &&
+            !isalnum((unsigned char)at[length]))
+            return 1;
+    return 0;
+}
+
+const char *parameters_prompt_remark(const char *model, const zn_generator_about *about, const char *prompt,
+                                     char text[512])
+{
+    size_t length;
+    if (!*about->subjects || !*prompt)
+        return NULL;
+    for (const char *word = about->subjects; *word; word += length + (word[length] == '\n')) {
+        length = strcspn(word, "\n");
+        if (has_word(prompt, word, length))
+            return NULL;
+    }
+    const int example = (int)strcspn(about->examples, "\n");
+    snprintf(text, 512,
+             "%s does not understand this prompt: it draws what it was trained on%s%.*s%s; 'zenith pull z-image-turbo' "
+             "fetches a model for any prompt",
+             model, example ? ", such as \"" : "", example, about->examples, example ? "\"" : "");
+    return text;
+}
+
+void parameters_fit_size(parameters *p, const zn_image *image)
+{
+    const zn_generation own = { .size = sizeof own, .width = image->width, .height = image->height };
+    if (p->width || zn_generation_check(&own) == ZN_OK)
+        return;
+    p->width = image->width < IMAGE_GRAIN ? IMAGE_GRAIN : (image->width + IMAGE_GRAIN / 2) / IMAGE_GRAIN * IMAGE_GRAIN;
+    p->height =
+        image->height < IMAGE_GRAIN ? IMAGE_GRAIN : (image->height + IMAGE_GRAIN / 2) / IMAGE_GRAIN * IMAGE_GRAIN;
 }
 
 void parameters_set_guidance(parameters *p, double guidance)

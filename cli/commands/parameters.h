@@ -11,6 +11,8 @@
 #include "options/options.h"
 #include "ui/json.h"
 
+enum { IMAGE_GRAIN = 16 }; /* sides that generators can make are multiples of it */
+
 /* Zero means "not set" everywhere; strings are owned. */
 typedef struct parameters {
     char *prompt, *negative;
@@ -38,6 +40,12 @@ void parameters_free(parameters *p);
 void parameters_complete(parameters *p, const zn_generator *g);
 /* What to say about an image of this size (0: the model's), in text; NULL: nothing. */
 const char *parameters_size_remark(const zn_generator *g, int width, int height, char text[128]);
+/* What to say where a prompt has none of the subjects that a model knows, in text; NULL: nothing. */
+const char *parameters_prompt_remark(const char *model, const zn_generator_about *about, const char *prompt,
+                                     char text[512]);
+/* Sets the size to that of an image to start from, each side rounded to one that generators can make, if none is set
+ * and they cannot make the image's own. */
+void parameters_fit_size(parameters *p, const zn_image *image);
 void parameters_set_guidance(parameters *p, double guidance);
 /* The value for zn_generation of complete settings. */
 double parameters_guidance(const parameters *p);

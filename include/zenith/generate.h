@@ -1,4 +1,5 @@
-/* Images from a prompt: Z-Image-Turbo, from the files that its publishers and the usual tools distribute.
+/* Images from a prompt: Z-Image-Turbo, from the files that its publishers and the usual tools distribute, or the small
+ * zenith-mini that comes with the program.
  *
  *     zn_generator *g;
  *     zn_generator_open(&(zn_generator_files){ .model = "z-image-turbo" }, NULL, &g);
@@ -63,6 +64,17 @@ ZN_API ZN_MUST_USE zn_status zn_generators_visit(zn_generator_folder_fn visit, v
  * zn_generators_visit finds with all its parts, which is the bundled "zenith-mini" unless there are others. Fails with
  * ZN_ENOTFOUND if there is none. */
 ZN_API ZN_MUST_USE zn_status zn_generator_default(char *name, size_t size);
+
+/* What a model says about itself, in "_generate" of model_index.json: {"description": "...", "examples": ["a prompt"],
+ * "subjects": ["portrait"]}; "" where it says nothing. Reads that file only. */
+typedef struct zn_generator_about {
+    size_t size;           /* sizeof, see zn_options */
+    int width, height;     /* for which it was trained; 0: it says nothing */
+    char description[512]; /* what it can draw */
+    char examples[1024];   /* prompts that suit it, one on each line */
+    char subjects[512];    /* words of which a prompt that suits it has at least one, one on each line */
+} zn_generator_about;
+ZN_API ZN_MUST_USE zn_status zn_generator_describe(const zn_generator_files *files, zn_generator_about *out);
 
 /* Finds the files, and checks that each holds the network it should; a missing one is named with the file that would
  * hold it. Of the options context, threads, precision (int8 unless set), device and memory count. */

@@ -929,6 +929,23 @@ class zn_generator_part_info(Structure):
 zn_generator_part_fn = CFUNCTYPE(None, c_void_p, POINTER(zn_generator_part_info))
 
 
+class zn_generator_about(Structure):
+    size: int
+    width: int
+    height: int
+    description: Bytes
+    examples: Bytes
+    subjects: Bytes
+    _fields_ = [
+        ("size", c_size_t),
+        ("width", c_int),
+        ("height", c_int),
+        ("description", c_char * 512),
+        ("examples", c_char * 1024),
+        ("subjects", c_char * 512),
+    ]
+
+
 class zn_generation_progress(Structure):
     size: int
     stage: int
@@ -1452,6 +1469,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "zn_generator_parts": (c_int, [POINTER(zn_generator_files), zn_generator_part_fn, c_void_p]),
     "zn_generators_visit": (c_int, [zn_generator_folder_fn, c_void_p]),
     "zn_generator_default": (c_int, [c_char_p, c_size_t]),
+    "zn_generator_describe": (c_int, [POINTER(zn_generator_files), POINTER(zn_generator_about)]),
     "zn_generator_open": (c_int, [POINTER(zn_generator_files), POINTER(zn_options), POINTER(POINTER(zn_generator))]),
     "zn_generator_free": (None, [POINTER(zn_generator)]),
     "zn_loras_visit": (c_int, [zn_lora_visit_fn, c_void_p]),

@@ -306,6 +306,44 @@ static void write_index(const char *text)
     assert_int_equal(zn_file_write(path, text, strlen(text)), ZN_OK);
 }
 
+/* A model describes itself; what is not text, or does not fit, is left out. */
+static void models_describe_themselves(void **state)
+{
+    (void)state;
+    const zn_generator_files files = { .size = sizeof files, .model = tiny_folder, .cache = "" };
+    zn_generator_about a = { .size = sizeof a };
+    assert_int_equal(zn_generator_describe(&files, &a), ZN_OK);
+    assert_true(!a.width && !a.height && !*a.description && !*a.examples && !*a.subjects);
+    write_index("{\"_generate\": {\"width\": 48, \"height\": 32, \"description\": \"draws foxes\", "
+                "\"examples\": [\"a red fox\", 3, \"two\\nlines\", \"a blue fox\"], \"subjects\": [\"fox\"]}}");
+    assert_int_equal(zn_generator_describe(&files, &a), ZN_OK);
+    assert_true(a.width == 48 && a.height == 32);
+    assert_string_equal(a.description, "draws foxes");
+    assert_string_equal(a.examples, "a red fox\na blue fox");
+    assert_string_equal(a.subjects, "fox");
+    struct {
+        size_t size;
+        int width, height, after;
+    } older = { offsetof(zn_generator_about, description), 0, 0, 7 };
+    assert_int_equal(zn_generator_describe(&files, (zn_generator_about *)(void *)&older), ZN_OK);
+    assert_true(older.width == 48 && older.height == 32 && older.after == 7);
+    write_index("{\"_generate\": {\"width\": 48, \"description\": [], \"examples\": \"fox\"}}");
+    assert_int_equal(zn_generator_describe(&files, &a), ZN_OK);
+    assert_true(!a.width && !a.height && !*a.description && !*a.examples);
+    char text[4096] = "{\"_generate\": {\"examples\": [";
+    for (int i = 0; i < 30; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s\"%s %02d\"", i ? "," : "",
+                 "a fox that needs as many words as this one to be described", i);
+    snprintf(text + strlen(text), sizeof text - strlen(text), "]}}");
+    write_index(text);
+    assert_int_equal(zn_generator_describe(&files, &a), ZN_OK);
+    assert_true(strlen(a.examples) < sizeof a.examples && strstr(a.examples, "described 15"));
+    assert_true(a.examples[strlen(a.examples) - 3] == ' ');
+    write_index("{");
+    assert_int_equal(zn_generator_describe(&files, &a), ZN_EFORMAT);
+    write_index("{\"_class_name\":\"ZImagePipeline\"}");
+}
+
 /* What model_index.json says counts where the request says nothing; no guidance can be asked for. */
 static void models_have_defaults(void **state)
 {
@@ -758,6 +796,7 @@ int main(void)
         cmocka_unit_test(prompts_together_have_the_bits_of_each_alone),
         cmocka_unit_test(every_setting_counts),
         cmocka_unit_test(models_have_defaults),
+        cmocka_unit_test(models_describe_themselves),
         cmocka_unit_test(images_change_by_their_strength),
         cmocka_unit_test(masks_keep_what_is_black),
         cmocka_unit_test(budgets_are_kept),

@@ -32,21 +32,6 @@ static zn_status read_settings(const zn_json_node *own, zn_generation_defaults *
                                                  .shift = d->shift });
 }
 
-static zn_status read_index(const char *path, zn_generation_defaults *d)
-{
-    zn_map map;
-    zn_json doc;
-    ZN_TRY(zn_map_open(&map, path));
-    zn_status status = zn_json_parse(&doc, map.bytes, map.size, path);
-    zn_map_close(&map);
-    ZN_TRY(status);
-    const zn_json_node *own = zn_json_get(doc.root, "_generate");
-    if (own && read_settings(own, d) != ZN_OK)
-        status = zn_fail_in_file(ZN_EFORMAT, path);
-    zn_json_free(&doc);
-    return status;
-}
-
 /* Cuts the last name off a path; false if there is none. */
 static bool cut(char *path)
 {
@@ -56,16 +41,83 @@ static bool cut(char *path)
     return slash != NULL;
 }
 
-zn_status zn_generation_defaults_find(const char *transformer, zn_generation_defaults *out)
+/* The model_index.json that belongs to a transformer: beside it, or a folder above; false if there is none. */
+static bool find_index(const char *transformer, char path[MAX_PATH + 64])
 {
-    char folder[MAX_PATH], path[MAX_PATH + 32];
-    *out = zn_generation_usual();
+    char folder[MAX_PATH + 8];
     snprintf(folder, sizeof folder, "%s%s", strchr(transformer, '/') ? "" : "./", transformer);
     for (int level = 0; level < 2 && cut(folder); level++) {
-        snprintf(path, sizeof path, "%s/model_index.json", folder);
+        snprintf(path, MAX_PATH + 64, "%s/model_index.json", folder);
         if (zn_exists(path))
-            return read_index(path, out);
+            return true;
     }
+    return false;
+}
+
+static zn_status open_index(const char *path, zn_json *doc)
+{
+    zn_map map;
+    ZN_TRY(zn_map_open(&map, path));
+    const zn_status status = zn_json_parse(doc, map.bytes, map.size, path);
+    zn_map_close(&map);
+    return status;
+}
+
+static const zn_json_node *own_settings(const zn_json *doc) { return zn_json_get(doc->root, "_generate"); }
+
+zn_status zn_generation_defaults_find(const char *transformer, zn_generation_defaults *out)
+{
+    char path[MAX_PATH + 64];
+    zn_json doc;
+    *out = zn_generation_usual();
+    if (!find_index(transformer, path))
+        return ZN_OK;
+    ZN_TRY(open_index(path, &doc));
+    const zn_json_node *own = own_settings(&doc);
+    const zn_status status = own ? read_settings(own, out) : ZN_OK;
+    zn_json_free(&doc);
+    return status == ZN_OK ? ZN_OK : zn_fail_in_file(ZN_EFORMAT, path);
+}
+
+/* ---- what a model says about itself ---- */
+
+/* The texts of a list, one on each line; those that do not fit as a whole are left out. */
+static void read_lines(const zn_json_node *list, char *out, size_t size)
+{
+    size_t used = 0;
+    ZN_JSON_EACH(item, list)
+    {
+        const char *text = zn_json_string(item);
+        const size_t length = text ? strlen(text) : 0;
+        if (!length || strchr(text, '\n') || used + length + 2 > size)
+            continue;
+        used += (size_t)snprintf(out + used, size - used, "%s%s", used ? "\n" : "", text);
+    }
+}
+
+zn_status zn_generator_describe(const zn_generator_files *files, zn_generator_about *out)
+{
+    const size_t size = out->size ? out->size : sizeof *out;
+    zn_generator_about about = { .size = size };
+    zn_generator_paths paths;
+    zn_json doc;
+    char path[MAX_PATH + 64];
+    memcpy(out, &about, size < sizeof about ? size : sizeof about);
+    ZN_TRY(zn_generator_paths_find(files, &paths));
+    if (!find_index(paths.part[ZN_GENERATOR_TRANSFORMER], path))
+        return ZN_OK;
+    ZN_TRY(open_index(path, &doc));
+    const zn_json_node *own = own_settings(&doc);
+    const char *description = zn_json_string(zn_json_get(own, "description"));
+    snprintf(about.description, sizeof about.description, "%s", description ? description : "");
+    read_lines(zn_json_get(own, "examples"), about.examples, sizeof about.examples);
+    read_lines(zn_json_get(own, "subjects"), about.subjects, sizeof about.subjects);
+    zn_json_update_int(own, "width", &about.width);
+    zn_json_update_int(own, "height", &about.height);
+    if (!about.width || !about.height)
+        about.width = about.height = 0;
+    zn_json_free(&doc);
+    memcpy(out, &about, size < sizeof about ? size : sizeof about);
     return ZN_OK;
 }
 

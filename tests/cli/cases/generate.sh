@@ -39,6 +39,9 @@ makeimage wide.jpg 90 40
 zenith generate -m model "a fox" --image photo.png --seed 1 --steps 4 -o i1.png -q && zenith info --json i1.png | jsoncheck -p width height
 zenith generate -m model "a fox" --image photo.png --seed 1 --steps 4 --strength 0.3 -o i2.png -q; cmp -s i1.png i2.png && echo "--strength changes nothing"
 gen "a fox" --image wide.jpg --seed 1 -o i3.png 2>&1 | grep -o "wide.jpg: .*"
+makeimage odd.png 301 257 && makeimage oddmask.png 301 257 # sides that generators cannot make
+zenith generate -m model "a fox" --image odd.png --mask oddmask.png --seed 1 --steps 1 -o i6.png 2>&1 | sed -E 's/[0-9.]+ s$/N s/'
+zenith generate -q --from i6.png -o i7.png && cmp i6.png i7.png
 zenith generate -m model "a fox" --image photo.png --mask photo.png --seed 1 --steps 4 -o i4.png -q; cmp -s i1.png i4.png && echo "--mask changes nothing"
 
 # Folders are created with those above them; values of short options may follow an equals sign.

@@ -1,7 +1,6 @@
 # Mistakes in `zenith generate` are one sentence, and nothing is written.
 tinymodel model || exit 1
 makeimage photo.png 48 32
-makeimage odd.png 50 30
 makeimage mask.png 16 16
 printf '# nothing\n\n' >empty.txt
 try() {
@@ -17,6 +16,8 @@ try "a fox" -m model -o none/x.png
 try "a fox" -m none -o x.png
 try "a fox" -o x.png
 try "a fox" -m model -o x.png --size 1000x512
+try "a fox" -m model -o x.png --size 120
+try "a fox" -m model -o x.png --size 100x70
 try "a fox" -m model -o x.png --size 5
 try "a fox" -m model -o x.png --size 0
 try "a fox" -m model -o x.png --steps 0
@@ -31,13 +32,13 @@ try "a fox" -m model -o x.png --shift 0
 try "a fox" -m model -o x.png --calibrate
 try "a fox" -m model -o x.png --mask mask.png
 try "a fox" -m model -o x.png --image photo.png --mask mask.png
-try "a fox" -m model -o x.png --image odd.png
 try "a fox" -m model -o x.png --image none.png
 gen "a fox" -o x.png --lora none.safetensors:0.5
 gen "a fox" -o x.png --lora :0.5
 gen "a fox" -o x.png --lora photo.png:abc
 gen "a fox" --prompts empty.txt -o x.png
 gen --prompts empty.txt -o x.png
+gen --prompts - -o x.png <empty.txt
 gen --prompts none.txt -o x.png
 gen --from photo.png -o x.png
 gen --from none.png -o x.png
@@ -60,6 +61,7 @@ gen - -o x.png --image - <photo.png
 gen "a fox" -o x.png --guidance 1 --negative $'caf\xe9'
 printf 'a fox\ncaf\xe9\n' >latin1.txt
 gen --prompts latin1.txt -o x.png
+gen --prompts - -o x.png <latin1.txt
 # The image is not whole on a full device: no line says that it was made.
 zenith generate -m model --size 48x32 --steps 1 --seed 7 "a fox" -o - >/dev/full
 echo "status $?"
@@ -68,3 +70,5 @@ echo "status $?"
 gen "" -o empty.png -q
 gen "" -o empty.png 2>&1 >/dev/null | grep -v status
 gen "a fox" --negative dog -o n.png 2>&1 >/dev/null | grep -v status
+gen "a fox" --negative dog --guidance 1 -o n.png 2>&1 >/dev/null | grep -v status
+gen "a fox" --negative dog --guidance 0 -o n.png 2>&1 >/dev/null | grep -v status

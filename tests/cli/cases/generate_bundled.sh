@@ -10,7 +10,14 @@ zenith generate --from woman.png --steps 3 -o again.png --json | grep -oE '"(mod
 zenith generate "a portrait of a man" --seed 1 --steps 2 --guidance 0 -o plain.png --json | grep -oE '"guidance": [^,]*'
 zenith generate "a portrait of a man" --seed 1 --steps 1 --size 64 -o small.png -q
 zenith generate "a portrait of a man" --seed 1 --steps 1 --size 64 -o small.png | sed -E 's/[0-9.]+ s$/N s/'
+zenith generate "a red fox" --seed 1 --steps 1 -o fox.png | sed -E 's/[0-9.]+ s$/N s/'
+printf 'a Persian cat\na photo of a sports car\na scatter of dogmas\n' | zenith generate --prompts - --seed 1 --steps 1 -o list/ >/dev/null
+zenith generate "a photo of a beagle" --seed 1 --steps 1 --size 256 -o large.png --json | jsoncheck -p model
+makeimage photo.png 300 200
+zenith generate "a portrait of a man" --image photo.png --seed 1 --steps 2 -o from.png -m zenith-mini | sed -E 's/[0-9.]+ s$/N s/'
 zenith info --json "$ZENITH_MODELS/zenith-mini" | grep -oE '"dtype": "[A-Z0-9]+"'
+zenith info "$ZENITH_MODELS/zenith-mini" | grep -o 'Portraits look like photos'
+zenith generate --help | tr -s '\n ' ' ' | grep -oE 'bundled zenith-mini, which draws portraits and pets of 128x128|Z-Image-Turbo \(6'
 zenith models | grep -o 'zenith-mini *generates'
 # Models of the user come first, z-image-turbo before all; a folder without all parts is not taken.
 mkdir models
