@@ -216,6 +216,14 @@ static void results_json(json *j, const sv_job *job)
     json_close(j, ']');
 }
 
+void sv_job_remarks_json(json *j, const sv_job *job)
+{
+    json_open(j, "remarks", '[');
+    for (int i = 0; i < job->remark_count; i++)
+        json_text(j, NULL, job->remarks[i]);
+    json_close(j, ']');
+}
+
 void sv_job_json(json *j, const char *key, const sv_job *job)
 {
     const int position = sv_job_position(job);
@@ -238,10 +246,7 @@ void sv_job_json(json *j, const char *key, const sv_job *job)
     if (job->state == SV_DONE && job->facts.length)
         json_raw(j, job->facts.text, job->facts.length);
     json_close(j, '}');
-    json_open(j, "remarks", '[');
-    for (int i = 0; i < job->remark_count; i++)
-        json_text(j, NULL, job->remarks[i]);
-    json_close(j, ']');
+    sv_job_remarks_json(j, job);
     if (job->error)
         json_text(j, "error", job->error);
     else

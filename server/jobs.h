@@ -167,6 +167,8 @@ void sv_job_tell(sv_job *job);
 double sv_job_seconds(const sv_job *job);
 void sv_job_json(json *j, const char *key, const sv_job *job);
 void sv_job_progress_json(json *j, const char *key, const sv_job *job);
+/* Its remarks, as the list "remarks". */
+void sv_job_remarks_json(json *j, const sv_job *job);
 
 /* The library's sentence with the client's names of files in place of the server's paths; freed by the caller. */
 char *sv_job_sentence(const sv_job *job, const char *text);

@@ -144,6 +144,25 @@ static void visit_part(void *user, const zn_generator_part_info *p)
     parts->bytes += p->bytes;
 }
 
+/* What a generator says about itself. */
+static void about_json(json *j, const zn_generator_files *files)
+{
+    zn_generator_about about = { .size = sizeof about };
+    if (zn_generator_describe(files, &about) != ZN_OK)
+        return;
+    json_text(j, "description", about.description);
+    json_open(j, "examples", '[');
+    for (char *next, *line = about.examples; *line; line = next) {
+        next = line + strcspn(line, "\n");
+        if (*next)
+            *next++ = 0;
+        json_text(j, NULL, line);
+    }
+    json_close(j, ']');
+    json_integer(j, "width", about.width);
+    json_integer(j, "height", about.height);
+}
+
 static void visit_generator(void *user, const char *folder)
 {
     listing *l = user;
@@ -166,6 +185,7 @@ static void visit_generator(void *user, const char *folder)
     json_close(j, ']');
     if (status != ZN_OK)
         json_text(j, "error", zn_error_text());
+    about_json(j, &files);
     json_bool(j, "loaded", sv_model_is_loaded(l->models, base_name(folder)));
     json_close(j, '}');
 }
@@ -201,7 +221,7 @@ static void published_json(const listing *l)
     json_close(j, ']');
 }
 
-void sv_models_json(sv_models *m, json *j)
+void sv_models_json(sv_models *m, const char *generator, json *j)
 {
     listing l = { .models = m, .out = j };
     double budget, loaded;
@@ -211,6 +231,7 @@ void sv_models_json(sv_models *m, json *j)
     if (status == ZN_OK)
         status = zn_generators_visit(visit_generator, &l);
     json_close(j, ']');
+    json_text(j, "generator", generator);
     published_json(&l);
     for (int i = 0; i < l.count; i++)
         free(l.names[i]);

@@ -465,6 +465,16 @@ void sv_default_generator(sv_server *s, char name[128])
         (void)!sv_generators_visit(prefer, name); /* an empty name: there is none */
 }
 
+void sv_generator_about(sv_models *m, const char *name, zn_generator_about *out)
+{
+    char *path = sv_model_path(m, name, 1);
+    const zn_generator_files files = { .size = sizeof files, .model = path };
+    *out = (zn_generator_about){ .size = sizeof *out };
+    if (path)
+        (void)!zn_generator_describe(&files, out);
+    free(path);
+}
+
 void sv_choose_generator(sv_server *s, const char *name)
 {
     pthread_mutex_lock(&s->models->lock);

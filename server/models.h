@@ -47,13 +47,15 @@ ZN_MUST_USE zn_status sv_model_for_latent(sv_models *models, const zn_latent *la
 ZN_MUST_USE zn_status sv_part_path(sv_models *models, const char *name, char **path);
 int sv_model_is_loaded(sv_models *models, const char *name);
 
-/* "models" and "memory" of GET /api/models. */
-void sv_models_json(sv_models *models, json *j);
+/* The members of GET /api/models. generator: the one where a request names none. */
+void sv_models_json(sv_models *models, const char *generator, json *j);
 /* Calls visit for the name of every generator. */
 ZN_MUST_USE zn_status sv_generators_visit(void (*visit)(void *user, const char *name), void *user);
 /* The generator where a request names none: the one chosen last, else z-image-turbo, else the first found. Empty: there
  * is none. */
 void sv_default_generator(sv_server *s, char name[128]);
+/* What a generator says about itself; all zero where it says nothing, or is not there. */
+void sv_generator_about(sv_models *models, const char *name, zn_generator_about *out);
 void sv_choose_generator(sv_server *s, const char *name);
 void sv_models_memory(sv_models *models, double *budget, double *loaded, int *count);
 

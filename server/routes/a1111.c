@@ -26,12 +26,16 @@ typedef struct wish {
     char *prompt, *negative; /* owned by the job */
 } wish;
 
-static zn_status set_size(sv_job *job, const sv_form *form)
+static const double usual_size = 512, usual_scale = 7; /* of this API */
+
+static zn_status set_size(sv_job *job, const sv_form *form, int own_size)
 {
-    const double width = sv_form_number(form, "width", job->file_count ? 0 : 512),
-                 height = sv_form_number(form, "height", job->file_count ? 0 : 512);
+    const double other = job->file_count || own_size ? 0 : usual_size;
+    double width = sv_form_number(form, "width", other), height = sv_form_number(form, "height", other);
     char size[64];
-    if (!width && !height)
+    width = width ? width : height;
+    height = height ? height : width;
+    if (!width || (own_size && sv_takes_own_size(job, width, height)))
         return ZN_OK;
     if (!(width >= 16 && width < 65536 && height >= 16 && height < 65536))
         return ZN_FAIL(ZN_EINVALID, "width and height must be numbers from 16");
@@ -50,13 +54,16 @@ static zn_status set_count(sv_job *job, const sv_form *form)
     return sv_job_set_option(job, "count", text);
 }
 
-/* A scale of 1 turns guidance off here; as an option, 0 does. */
-static zn_status set_guidance(sv_job *job, const sv_form *form)
+/* A scale of 1 turns guidance off here; as an option, 0 does. The usual scale is too much for a model with settings of
+ * its own, which are used instead: see sv_takes_own_size. */
+static zn_status set_guidance(sv_job *job, const sv_form *form, int own_size)
 {
     char text[40];
     const double cfg = sv_form_number(form, "cfg_scale", 1);
+    if (!sv_form_text(form, "cfg_scale") || (own_size && cfg == usual_scale))
+        return ZN_OK;
     snprintf(text, sizeof text, "%.17g", cfg > 1 ? cfg - 1 : 0);
-    return sv_form_text(form, "cfg_scale") ? sv_job_set_option(job, "guidance", text) : ZN_OK;
+    return sv_job_set_option(job, "guidance", text);
 }
 
 static zn_status set_image(sv_job *job, const sv_form *form)
@@ -104,11 +111,13 @@ static zn_status fill(const sv_request *r, sv_job *job, const sv_form *form, wis
     w->negative = (char *)sv_job_text(job, negative ? negative : "");
     if (!strcmp(r->path, "/sdapi/v1/img2img"))
         ZN_TRY(set_image(job, form));
-    zn_status status = set_size(job, form);
+    zn_generator_about about;
+    sv_generator_about(sv_server_of(r)->models, job->model, &about);
+    zn_status status = set_size(job, form, about.width);
     if (status == ZN_OK)
         status = set_count(job, form);
     if (status == ZN_OK)
-        status = set_guidance(job, form);
+        status = set_guidance(job, form, about.width);
     status = sv_option(status, job, "steps", sv_form_text(form, "steps"));
     status = sv_option(status, job, "seed", seed && seed[0] != '-' ? seed : NULL);
     return sv_option(status, job, "negative", negative);
@@ -154,6 +163,7 @@ static char *info_text(const sv_job *job, const wish *w)
     }
     json_close(&j, ']');
     json_text(&j, "sd_model_name", job->model);
+    sv_job_remarks_json(&j, job);
     json_close(&j, '}');
     char *text = must_print("%.*s", (int)j.length, j.text);
     free(j.text);

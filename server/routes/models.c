@@ -9,8 +9,10 @@
 void sv_get_models(const sv_request *r, sv_answer *a)
 {
     json j = { 0 };
+    char generator[128] = "";
+    sv_default_generator(sv_server_of(r), generator);
     json_open(&j, NULL, '{');
-    sv_models_json(sv_server_of(r)->models, &j);
+    sv_models_json(sv_server_of(r)->models, generator, &j);
     json_close(&j, '}');
     sv_answer_json(a, 200, &j);
 }

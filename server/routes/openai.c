@@ -23,32 +23,41 @@ typedef struct wish {
 
 /* ---- models ---- */
 
+typedef struct list {
+    json out;
+    sv_models *models;
+} list;
+
 static void list_model(void *user, const char *name)
 {
-    json *j = user;
+    list *l = user;
+    json *j = &l->out;
+    zn_generator_about about;
+    sv_generator_about(l->models, name, &about);
     json_open(j, NULL, '{');
     json_text(j, "id", name);
     json_text(j, "object", "model");
     json_integer(j, "created", 0);
     json_text(j, "owned_by", "zenith");
+    json_text(j, "description", about.description);
     json_close(j, '}');
 }
 
 void sv_openai_models(const sv_request *r, sv_answer *a)
 {
-    (void)r;
-    json j = { 0 };
-    json_open(&j, NULL, '{');
-    json_text(&j, "object", "list");
-    json_open(&j, "data", '[');
-    const zn_status status = sv_generators_visit(list_model, &j);
-    json_close(&j, ']');
-    json_close(&j, '}');
+    list l = { .models = sv_server_of(r)->models };
+    json *j = &l.out;
+    json_open(j, NULL, '{');
+    json_text(j, "object", "list");
+    json_open(j, "data", '[');
+    const zn_status status = sv_generators_visit(list_model, &l);
+    json_close(j, ']');
+    json_close(j, '}');
     if (status == ZN_OK)
-        sv_answer_json(a, 200, &j);
+        sv_answer_json(a, 200, j);
     else
         sv_answer_error(a, 500, "%s", zn_error_text());
-    free(j.text);
+    free(j->text);
 }
 
 /* ---- answers ---- */
@@ -74,13 +83,13 @@ static const char *format_of(const sv_job *job)
     return !job->o.format ? "png" : !strcmp(job->o.format, "jpg") ? "jpeg" : job->o.format;
 }
 
-static void look_json(json *j, const sv_job *job, const char *format, int width, int height)
+/* width 0: not known yet. */
+static void look_json(json *j, const char *format, int width, int height)
 {
     char size[32];
-    (void)job;
     snprintf(size, sizeof size, "%dx%d", width, height);
     json_text(j, "output_format", format);
-    json_text(j, "size", size);
+    json_text(j, "size", width ? size : "auto");
     json_text(j, "quality", "auto");
     json_text(j, "background", "opaque");
 }
@@ -116,8 +125,9 @@ static void finish(sv_job *job, sv_answer *a, void *own)
         json_close(&j, '}');
     }
     json_close(&j, ']');
-    look_json(&j, job, format_of(job), job->results[0].width, job->results[0].height);
+    look_json(&j, format_of(job), job->results[0].width, job->results[0].height);
     usage_json(&j, job);
+    sv_job_remarks_json(&j, job);
     json_close(&j, '}');
     sv_answer_json(a, 200, &j);
 }
@@ -134,7 +144,7 @@ static void partial_event(sv_job *job, wish *w, json *out)
     json_text(&j, "b64_json", text ? text : "");
     json_integer(&j, "partial_image_index", w->partial_sent++);
     json_integer(&j, "created_at", (int64_t)job->created);
-    look_json(&j, job, "jpeg", job->o.size[0], job->o.size[1]);
+    look_json(&j, "jpeg", job->o.size[0], job->o.size[1]);
     json_close(&j, '}');
     free(text);
     sv_event(out, type, &j);
@@ -150,8 +160,9 @@ static void completed_event(sv_job *job, wish *w, int i, json *out)
     json_text(&j, "b64_json", text ? text : "");
     json_integer(&j, "created_at", (int64_t)job->created);
     json_unsigned(&j, "seed", job->seed + (uint64_t)i);
-    look_json(&j, job, format_of(job), job->results[i].width, job->results[i].height);
+    look_json(&j, format_of(job), job->results[i].width, job->results[i].height);
     usage_json(&j, job);
+    sv_job_remarks_json(&j, job);
     json_close(&j, '}');
     free(text);
     sv_event(out, type, &j);
@@ -184,12 +195,15 @@ static int write_events(sv_events *e, json *out)
 
 /* ---- requests ---- */
 
+/* OpenAI's own models, which clients name unless another one is chosen: they stand for the default. */
+static int is_openai(const char *model) { return !strncmp(model, "dall-e", 6) || !strncmp(model, "gpt-image", 9); }
+
 static zn_status set_model(const sv_request *r, sv_job *job, const sv_form *form)
 {
     const char *model = sv_form_text(form, "model");
     char name[128] = "";
     sv_default_generator(sv_server_of(r), name);
-    if (!model || !*model)
+    if (!model || !*model || is_openai(model))
         model = name;
     if (!*model)
         return ZN_FAIL(ZN_ENOTFOUND, SV_NO_GENERATOR);
@@ -205,11 +219,25 @@ static zn_status set_count(sv_job *job, const sv_form *form)
     return sv_option(ZN_OK, job, "count", n);
 }
 
+/* Without a size, or with "auto", it is the model's. */
+static zn_status set_size(const sv_request *r, sv_job *job, const sv_form *form)
+{
+    const char *size = sv_form_text(form, "size");
+    zn_generator_about about;
+    int width, height, end = 0;
+    if (!size || !*size || !strcmp(size, "auto"))
+        return ZN_OK;
+    sv_generator_about(sv_server_of(r)->models, job->model, &about);
+    if (about.width && sscanf(size, "%dx%d%n", &width, &height, &end) == 2 && !size[end] &&
+        sv_takes_own_size(job, width, height))
+        return ZN_OK;
+    return sv_job_set_option(job, "size", size);
+}
+
 static zn_status set_options(sv_job *job, const sv_form *form)
 {
-    const char *size = sv_form_text(form, "size"), *steps = sv_form_text(form, "steps");
+    const char *steps = sv_form_text(form, "steps");
     zn_status status = set_count(job, form);
-    status = sv_option(status, job, "size", size && !strcmp(size, "auto") ? NULL : size);
     status = sv_option(status, job, "steps", steps ? steps : sv_form_text(form, "num_inference_steps"));
     status = sv_option(status, job, "seed", sv_form_text(form, "seed"));
     status = sv_option(status, job, "negative", sv_form_text(form, "negative_prompt"));
@@ -242,6 +270,7 @@ static zn_status fill(const sv_request *r, sv_job *job, const sv_form *form, con
     job->prompt = must_copy(prompt);
     job->previews = w->partial_images > 0;
     ZN_TRY(set_model(r, job, form));
+    ZN_TRY(set_size(r, job, form));
     ZN_TRY(set_options(job, form));
     return w->edits ? set_images(job, form) : ZN_OK;
 }

@@ -47,3 +47,11 @@ zn_status sv_option(zn_status status, sv_job *job, const char *name, const char 
 {
     return status == ZN_OK && value && *value ? sv_job_set_option(job, name, value) : status;
 }
+
+int sv_takes_own_size(sv_job *job, double width, double height)
+{
+    if (width != height || (width != 512 && width != 1024))
+        return 0;
+    sv_job_remark(job, "%.0fx%.0f is taken for the client's default: the model's own size is used", width, height);
+    return 1;
+}

@@ -14,4 +14,8 @@ int sv_submit_or_answer(sv_answer *a, sv_job *job, zn_status status);
 /* Sets an option unless value is NULL or empty; status is that of earlier calls, which is kept if it is a failure. */
 zn_status sv_option(zn_status status, sv_job *job, const char *name, const char *value);
 
+/* Other programs send 512x512 or 1024x1024 unless somebody sets another size, and a model with a size of its own draws
+ * nothing recognisable then. True if this is such a size: the caller leaves it out, and a remark says so. */
+int sv_takes_own_size(sv_job *job, double width, double height);
+
 #endif

@@ -17,6 +17,7 @@ typedef struct making {
     sv_engine *engine;
     parameters p;
     zn_image *image, *mask;
+    zn_generator_about about;
     int current, count;
     char model[128];
 } making;
@@ -50,8 +51,8 @@ static void settings_of(making *m)
         parameters_set(&p->image, job->files[0].name);
     if (job->mask.path)
         parameters_set(&p->mask, job->mask.name);
-    p->width = o->size[0];
-    p->height = o->size[1];
+    p->width = o->size[0] || !job->file_count ? o->size[0] : m->about.width;
+    p->height = o->size[0] || !job->file_count ? o->size[1] : m->about.height;
     p->steps = (int)o->steps;
     if (o->guidance)
         parameters_set_guidance(p, strtod(o->guidance, NULL));
@@ -106,6 +107,10 @@ static zn_status read_images(making *m)
     if (m->mask && (m->mask->width != m->image->width || m->mask->height != m->image->height))
         return ZN_FAIL(ZN_ESHAPE, "%s: the mask is %dx%d, but %s is %dx%d; both must have one size", job->mask.name,
                        m->mask->width, m->mask->height, job->files[0].name, m->image->width, m->image->height);
+    parameters_fit_size(&m->p, m->image);
+    if (m->p.width && (m->p.width != m->image->width || m->p.height != m->image->height))
+        sv_job_remark(job, "%s: the centre of %dx%d was scaled to %dx%d", job->files[0].name, m->image->width,
+                      m->image->height, m->p.width, m->p.height);
     ZN_TRY(fit(m, &m->image));
     return m->mask ? fit(m, &m->mask) : ZN_OK;
 }
@@ -164,7 +169,7 @@ static zn_status write_result(making *m, const zn_image *image)
 static void complete(making *m)
 {
     const zn_image *image = m->image;
-    char text[128];
+    char text[128], about[512];
     parameters_complete(&m->p, m->engine->generator);
     m->job->used_steps = m->p.steps;
     m->job->used_guidance = m->p.guidance;
@@ -172,6 +177,11 @@ static void complete(making *m)
                                                 image ? image->height : m->p.height, text);
     if (remark)
         sv_job_remark(m->job, "%s", remark);
+    remark = parameters_prompt_remark(m->model, &m->about, m->p.prompt, about);
+    if (remark)
+        sv_job_remark(m->job, "%s", remark);
+    if (m->p.negative && *m->p.negative && m->p.guidance <= 0)
+        sv_job_remark(m->job, "the negative prompt has no effect without guidance");
 }
 
 static zn_status make_one(making *m, int i, uint64_t first_seed)
@@ -214,6 +224,7 @@ static zn_status run(sv_job *job)
         snprintf(m.model, sizeof m.model, "%s", job->model);
     else
         sv_default_generator(job->server, m.model);
+    sv_generator_about(job->server->models, m.model, &m.about);
     settings_of(&m);
     zn_status status = check(&m);
     if (status == ZN_OK)
@@ -223,6 +234,7 @@ static zn_status run(sv_job *job)
     if (status == ZN_OK)
         complete(&m);
     const uint64_t seed = job->seed = m.p.seed;
+    json_text(&job->facts, "model", m.model);
     json_text(&job->facts, "prompt", m.p.prompt);
     json_unsigned(&job->facts, "seed", seed);
     json_open(&job->facts, "images", '[');

@@ -47,7 +47,7 @@ def test_openai():
          by_program("guided.png", "a red fox", "-m", "tiny", "--size", "48x32", "--steps", "2", "--seed", "7", "--guidance", "3", "--negative", "dog"),
          "guidance")
     for fields, status in (({}, 400), ({"prompt": "x", "n": 11}, 400), ({"prompt": "x", "size": "big"}, 400),
-                           ({"prompt": "x", "model": "dall-e-3"}, 404), ({"prompt": "x", "size": "50x50"}, 400)):
+                           ({"prompt": "x", "model": "flux"}, 404), ({"prompt": "x", "size": "50x50"}, 400)):
         error = post("/v1/images/generations", fields, status)["error"]
         assert set(error) == {"message", "type", "param", "code"} and error["message"], error
 
@@ -209,9 +209,51 @@ def test_extras():
     assert "2 or 4, not 3" in str(refused), refused
 
 
+def test_bundled_model():
+    """What clients send unless somebody changes it gives what zenith-mini can draw; what is asked for is kept."""
+    listed = get("/api/models")
+    mini = {m["name"]: m for m in listed["models"]}["zenith-mini"]
+    assert "Portraits look like photos" in mini["description"] and "a portrait of a smiling woman" in mini["examples"], mini
+    same((mini["width"], mini["height"], listed["generator"]), (128, 128, "tiny"), "its size, and the default")
+    same([bool(m["description"]) for m in get("/v1/models")["data"]], [False, False, True], "descriptions")
+    post("/sdapi/v1/options", {"sd_model_checkpoint": "zenith-mini"})
+    few = {"prompt": "a portrait of a man", "steps": 1, "seed": 7}
+    expected = by_program("mini.png", few["prompt"], "-m", "zenith-mini", "--steps", "1", "--seed", "7")
+    usual = [{}, {"width": 512, "height": 512, "cfg_scale": 7}, {"width": 1024, "height": 1024}, {"width": 128, "height": 128}]
+    for fields in usual:
+        answer = post("/sdapi/v1/txt2img", dict(few, **fields))
+        same(image(answer["images"][0]), expected, f"AUTOMATIC1111, {fields}")
+        info = json.loads(answer["info"])
+        same((info["width"], info["cfg_scale"], len(info["remarks"])), (128, 3, int(fields.get("width", 0) > 128)), f"info, {fields}")
+    for fields in ({}, {"size": "auto"}, {"size": "1024x1024", "model": "dall-e-2"}, {"size": "512x512", "model": "gpt-image-1"}, {"size": "128x128"}):
+        answer = post("/v1/images/generations", dict(few, **fields))
+        same((image(answer["data"][0]["b64_json"]), answer["size"]), (expected, "128x128"), f"OpenAI, {fields}")
+    # Asked for, so done, with a remark.
+    asked = post("/sdapi/v1/txt2img", dict(few, width=64, height=48, cfg_scale=5, prompt="a fox"))
+    info = json.loads(asked["info"])
+    same((info["width"], info["height"], info["cfg_scale"]), (64, 48, 5), "another size")
+    assert len(info["remarks"]) == 2 and "look worse" in info["remarks"][0] and "does not understand" in info["remarks"][1], info
+    same(post("/v1/images/generations", dict(few, size="64x48"))["size"], "64x48", "another size")
+    same(json.loads(post("/sdapi/v1/txt2img", dict(few, width=64))["info"])["height"], 64, "one side")
+    # Models without a size of their own: as before.
+    post("/sdapi/v1/options", {"sd_model_checkpoint": "tiny"})
+    same(json.loads(post("/sdapi/v1/txt2img", few)["info"])["width"], 512, "the usual size of this API")
+    # Images to start from, of any size.
+    tool("makeimage", "odd.png", "50", "30")
+    photo = base64.b64encode(content("odd.png")).decode()
+    answer = post("/sdapi/v1/img2img", dict(few, init_images=[photo]))
+    info = json.loads(answer["info"])
+    same((info["width"], info["height"]), (48, 32), "an image of odd size")
+    assert "50x30 was scaled to 48x32" in info["remarks"][0], info
+    post("/sdapi/v1/options", {"sd_model_checkpoint": "zenith-mini"})
+    for fields in ({}, {"width": 512, "height": 512}):
+        same(json.loads(post("/sdapi/v1/img2img", dict(few, init_images=[photo], **fields))["info"])["width"], 128, "the model's own size")
+    post("/sdapi/v1/options", {"sd_model_checkpoint": "tiny"})
+
+
 def test_end():
     server.stop()
 
 
 main(test_openai, test_openai_stream, test_openai_edit, test_key, test_open_webui, test_silly_tavern, test_kobold_lite, test_stable_ui,
-     test_loras, test_extras, test_end)
+     test_loras, test_extras, test_bundled_model, test_end)
