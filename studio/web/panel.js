@@ -5,10 +5,10 @@ import { Cancelled } from "./job.js";
 
 const NAMED = ["edit", "interpolate", "sample"]; // tasks without a default model
 
-/** The names of the models that can do a task, as options for a select; an empty choice takes the default. */
-export function modelChoice(models, task, label = "Model") {
+/** The names of the models that can do a task, as options for a select; an empty choice takes the default, whose name may be given. */
+export function modelChoice(models, task, usual) {
   const names = models.filter((model) => model.tasks?.includes(task)).map((model) => model.name);
-  return field(label, select("model", NAMED.includes(task) ? names : [["", "default"], ...names]));
+  return field("Model", select("model", NAMED.includes(task) ? names : [["", usual ? `${usual} (default)` : "default"], ...names.filter((name) => name !== usual)]));
 }
 
 /** What a tool shows instead of its form where it needs a model that is not there. */

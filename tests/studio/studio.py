@@ -522,10 +522,22 @@ def only_bundled_weights(desk, files, _):
     fresh = Server(desk.server.command[0], folder)
     try:
         desk.page.goto(fresh.address + "#generate")
-        desk.page.get_by_label("Prompt", exact=True).fill("a portrait of a smiling woman")
+        desk.page.get_by_text("Portraits look like photos").wait_for()  # what zenith-mini can draw, and what it cannot
+        desk.press("a portrait of a man with glasses")
+        assert desk.page.get_by_label("Prompt", exact=True).input_value() == "a portrait of a man with glasses", "an example fills in the prompt"
         desk.press("Generate")
         desk.results(1)
         assert desk.page.locator("main figure img").first.evaluate("image => image.naturalWidth") == 128, "the size of the bundled generator"
+        assert "zenith-mini" in desk.page.locator("main figcaption").first.inner_text()
+        assert desk.page.locator("main figcaption .remark").count() == 0, "nothing to remark"
+        desk.page.get_by_text("Start from an image", exact=True).click()
+        desk.page.get_by_label("An image to start from", exact=True).set_input_files(files[0])
+        desk.page.get_by_label("Prompt", exact=True).fill("a red fox")
+        desk.press("Generate")
+        desk.results(2)
+        assert desk.page.locator("main figure img").first.evaluate("image => image.naturalWidth") == 128, "also from an image"
+        remarks = desk.page.locator("main figure").first.locator(".remark").all_inner_texts()
+        assert len(remarks) == 2 and "does not understand" in remarks[1], remarks
         for tool, button in (("restore", "Start"), ("latents", "Encode and decode"), ("edit", "Edit"), ("video", "Start"), ("train", "Start training")):
             desk.page.get_by_role("link", name=tool.capitalize(), exact=True).click()
             desk.page.get_by_role("button", name=button, exact=True).first.wait_for()

@@ -20,20 +20,46 @@ async function sizeOf(file) {
   } catch { return undefined; } // a format that only the server reads, or damaged: it says so
 }
 
-export async function show(models, { published }) {
+/** What the chosen model can draw, and prompts for it; a model that says nothing is for any prompt. */
+function advice(models, prompt) {
+  const about = el("p", { class: "soft", id: "about" }), ideas = el("div", { class: "row ideas", role: "group", "aria-label": "Example prompts" });
+  const idea = (text) => el("button", { type: "button", class: "plain", onclick: () => { prompt.value = text; prompt.focus(); } }, text);
+  const any = !models.some((model) => model.name.startsWith("z-image-turbo"));
+  prompt.setAttribute("aria-describedby", "about");
+  return { nodes: [about, ideas], follow: (model) => {
+    const { description = "", examples = [], width } = model ?? {};
+    about.replaceChildren(description, ...(width && any ? [" For any prompt: ", el("code", {}, "zenith pull z-image-turbo")] : []));
+    ideas.replaceChildren(...examples.map(idea));
+    about.hidden = !description;
+    ideas.hidden = !examples.length;
+    prompt.placeholder = examples[0] ?? "a red fox in the snow, morning light";
+  } };
+}
+
+export async function show(models, { published, generator }) {
   if (!models.some((model) => model.tasks?.includes("generate")))
     return missing("Images from prompts need a generator, and none is here yet.", "z-image-turbo", published);
 
   const loras = [...new Set((await api.loras()).map(({ name }) => name))];
   const start = dropZone({ label: "An image to start from" });
   const mask = dropZone({ label: "A mask: white is changed" });
+  const prompt = el("textarea", { name: "prompt", required: true }), said = advice(models, prompt);
+  const choice = modelChoice(models, "generate", generator), size = select("size", [["", "default"], ...SIZES]);
+  const chosen = () => models.find((model) => model.name === (choice.querySelector("select").value || generator));
+  const turn = () => {
+    const { width, height } = chosen() ?? {};
+    size.options[0].textContent = width ? `default, ${width}x${height}` : "default";
+    said.follow(chosen());
+  };
+  choice.addEventListener("change", turn);
+  turn();
   const seed = input("seed", { type: "number", min: 0, placeholder: "random" });
   const desk = panel({
     controls: [
-      field("Prompt", el("textarea", { name: "prompt", required: true, placeholder: "a red fox in the snow, morning light" })),
+      field("Prompt", prompt), ...said.nodes,
       el("div", { class: "fields" },
-        modelChoice(models, "generate"),
-        field("Size", select("size", [["", "default"], ...SIZES])),
+        choice,
+        field("Size", size),
         field("Seed", seed),
         number("Images", "count", { min: 1, max: 16, value: 1 })),
       el("details", {}, el("summary", {}, "More settings"), el("div", { class: "fields" },
@@ -49,21 +75,23 @@ export async function show(models, { published }) {
     run: async (settings, place) => {
       const { lora, weight = 1, strength, ...rest } = settings;
       const wait = place.pending(settings.prompt);
-      if (start.files.length && !rest.size) rest.size = await sizeOf(start.files[0]);
+      if (start.files.length && !rest.size && !chosen()?.width) rest.size = await sizeOf(start.files[0]);
       if (start.files.length && strength) rest.strength = strength;
       const job = await run("generate", { preview: true, ...rest, ...(lora && { lora: `${lora}:${weight}` }) },
         { files: start.files, mask: mask.files[0], title: settings.prompt, onprogress: wait.progress, onpreview: wait.preview });
-      wait.replaceWith(...(await results(job)).map((file, i) => card(settings, file, job.facts.seed + i)));
+      wait.replaceWith(...(await results(job)).map((file, i) => card(settings, file, job, i)));
     },
   });
 
-  function card(settings, file, used) {
+  function card(settings, file, { facts, remarks }, i) {
+    const used = facts.seed + i;
     const again = (value) => () => {
       for (const [name, old] of Object.entries(settings)) if (desk.form.elements[name]) desk.form.elements[name].value = old;
       seed.value = value;
       desk.form.requestSubmit();
     };
-    return figure(image(file, settings.prompt), el("span", {}, settings.prompt, el("br"), el("span", { class: "soft" }, `seed ${used}, ${file.width}×${file.height}`)), file,
+    return figure(image(file, settings.prompt), el("span", {}, settings.prompt, el("br"), el("span", { class: "soft" }, `${facts.model}, seed ${used}, ${file.width}×${file.height}`),
+      i === 0 && remarks.map((remark) => el("span", { class: "soft remark" }, remark))), file,
       el("button", { type: "button", onclick: again(used) }, "Again"),
       el("button", { type: "button", onclick: again(Math.floor(Math.random() * 2 ** 31)) }, "Vary"),
       enlarge(null, file.url, file.name, file.blob));
