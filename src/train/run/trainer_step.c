@@ -1,4 +1,5 @@
 /* One step of training: the parts of a batch, what other ranks found out, the update. */
+#include "base/alloc.h"
 #include "base/fail.h"
 #include "models/mamba/mamba_parts.h"
 #include "train/run/trainer.h"
@@ -84,26 +85,57 @@ static void draw_gate_noise(zn_trainer *t, int part)
     }
 }
 
-/* The pixels of each image that an encoder sees, and of a field those that it is asked for, likewise. */
+/* Images whose points are drawn, and what became of it, one number each. */
+typedef struct pointing {
+    const zn_noising *to;
+    zn_points_choice known, asked;
+    const float *images;
+    uint64_t seed; /* of the first */
+    zn_status *status;
+} pointing;
+
+static zn_status draw_points_of(const pointing *p, int i)
+{
+    const zn_noising *n = p->to;
+    const int side = p->known.side;
+    const float *image = p->images + (int64_t)i * side * side * ZN_FIELD_COLOURS;
+    zn_rng rng = zn_rng_new(p->seed + (uint64_t)i);
+    if (n->mask)
+        return zn_mask_draw(n->mask, &p->known, i, &rng);
+    ZN_TRY(zn_points_draw(&n->known, &p->known, i, image, &rng));
+    return zn_points_draw(&n->asked, &p->asked, i, image, &rng);
+}
+
+static void draw_some_points(const void *args, zn_range r)
+{
+    const pointing *p = args;
+    for (int64_t i = r.begin; i < r.end; i++)
+        p->status[i] = draw_points_of(p, (int)i);
+}
+
+/* The pixels of each image that an encoder sees, and of a field those that it is asked for, likewise. By all threads:
+ * the points are sorted, which takes longer than a GPU's step. */
 static zn_status draw_points(zn_trainer *t, int part, const float *images)
 {
     const zn_noising *n = &t->objective.noising;
     const zn_recipe *r = t->recipe;
     const int grid = n->known.values ? t->model->arch->mamba(&t->model->config)->net.grid : 0;
-    const zn_points_choice known = { r->size, r->points_least, r->points_most, grid },
-                           asked = { r->size, r->points_asked, r->points_asked, grid };
-    for (int i = 0; (n->known.values || n->mask) && i < t->batch; i++) {
-        const int64_t number = (t->step * t->parts + part) * t->batch + i;
-        const float *image = images + (int64_t)i * r->size * r->size * ZN_FIELD_COLOURS;
-        zn_rng rng = zn_rng_new(zn_seed_for((uint64_t)r->seed, "points") + (uint64_t)number);
-        if (n->mask) {
-            ZN_TRY(zn_mask_draw(n->mask, &known, i, &rng));
-            continue;
-        }
-        ZN_TRY(zn_points_draw(&n->known, &known, i, image, &rng));
-        ZN_TRY(zn_points_draw(&n->asked, &asked, i, image, &rng));
-    }
-    return ZN_OK;
+    if (!n->known.values && !n->mask)
+        return ZN_OK;
+    pointing p = { .to = n,
+                   .known = { r->size, r->points_least, r->points_most, grid },
+                   .asked = { r->size, r->points_asked, r->points_asked, grid },
+                   .images = images,
+                   .seed =
+                       zn_seed_for((uint64_t)r->seed, "points") + (uint64_t)((t->step * t->parts + part) * t->batch) };
+    ZN_TRY(zn_alloc_for("points", sizeof *p.status * (size_t)t->batch, (void **)&p.status));
+    zn_pool_run(t->options.pool, t->batch, 1, draw_some_points, &p, NULL, 0);
+    zn_status status = ZN_OK;
+    for (int i = 0; i < t->batch && status == ZN_OK; i++)
+        if (p.status[i] != ZN_OK) /* what is wrong, its thread knows */
+            status = ZN_FAIL(p.status[i], "the points of image %d of a batch cannot be drawn", i);
+    zn_free(p.status);
+    return status;
 }
 
 /* The step that each image is noised to and what dropout begins with, likewise. */
