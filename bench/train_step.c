@@ -4,9 +4,9 @@
  *
  * MODEL: a file, random:ARCHITECTURE, or recipe:NAME, a preset of zenith train (or a .yaml file) with its network and
  * all else. PICTURES holds BATCH pictures of SIZE x SIZE as 32-bit floats, [height][width][3]. Prints a JSON object:
- * the loss and the norm of all gradients at the first step, the loss at the last, and the time of each timed step. With
- * `profile`, prints a table of what the last step spent where instead. Further words are lines of a recipe, and come
- * last. */
+ * the loss and the norm of all gradients at the first step, the loss at the last, nodes and those of them that the CPU
+ * ran for a GPU, and the time of each timed step. With `profile`, prints a table of what the last step spent where
+ * instead. Further words are lines of a recipe, and come last. */
 #include "profile.h"
 
 #include "base/alloc.h"
@@ -64,10 +64,11 @@ static zn_status measure(const job *j, zn_trainer *t, const float *pictures)
     } else {
         struct rusage usage;
         getrusage(RUSAGE_SELF, &usage);
+        const zn_exec_places places = zn_exec_count_places(t->exec);
         printf("{\"loss\": %.9g, \"gradient_norm\": %.9g, \"last_loss\": %.9g, \"plan_mb\": %.1f, \"rss_mb\": %.1f, "
-               "\"ms\": [",
+               "\"nodes\": %d, \"on_host\": %d, \"ms\": [",
                first, norm, loss, (double)zn_exec_activation_bytes(t->exec) / 1048576.0,
-               (double)usage.ru_maxrss / 1024.0);
+               (double)usage.ru_maxrss / 1024.0, places.steps, places.on_host);
         for (int i = 0; i < j->runs; i++)
             printf("%s%.3f", i ? ", " : "", ms[i]);
         printf("]}\n");

@@ -24,8 +24,7 @@ enum {
     ZN_SCAN_CHUNK = 64,
     ZN_SCAN_GROUP = 4,
     ZN_SCAN_FEW = 16,
-    ZN_SCAN_DEVICE_FEW = 2048,  /* the same on a device */
-    ZN_SCAN_DEVICE_STATES = 64, /* the most states that a device has registers for */
+    ZN_SCAN_DEVICE_FEW = 1024, /* the same on a device */
 };
 
 /* Maps are [sequences][length][channels]. A cell is [states][ZN_SCAN_BLOCK] floats; channels past the last are 0. */

@@ -27,13 +27,16 @@ template <int N> static __device__ void copy_wait(void)
     asm volatile("cp.async.wait_group %0;\n" ::"n"(N) : "memory");
 }
 
-/* x / (1 + exp(-x)) for results that are rounded to 16 bits. */
-static __device__ float quick_silu(float x)
+/* 2^x to 2 units in the last place; 0 instead of numbers below 2^-126. */
+static __device__ float quick_power2(float x)
 {
     float power;
-    asm("ex2.approx.ftz.f32 %0, %1;\n" : "=f"(power) : "f"(-1.44269504f * x));
-    return __fdividef(x, 1 + power);
+    asm("ex2.approx.ftz.f32 %0, %1;\n" : "=f"(power) : "f"(x));
+    return power;
 }
+
+/* x / (1 + exp(-x)) for results that are rounded to 16 bits. */
+static __device__ float quick_silu(float x) { return __fdividef(x, 1 + quick_power2(-1.44269504f * x)); }
 
 /* Rounds to the nearest 11-bit number. */
 static __device__ float to_tf32(float x)

@@ -129,8 +129,6 @@ static int64_t place_of(const zn_scan_args *a, int source)
     return places[source];
 }
 
-static bool launches(const zn_node *n) { return sizes_of(n).states <= ZN_SCAN_DEVICE_STATES; }
-
 static void gradient(zn_node *n, zn_node *dy)
 {
     zn_node *sources[ZN_MAX_SOURCES], *const *of = n->source;
@@ -148,7 +146,7 @@ static void gradient(zn_node *n, zn_node *dy)
 const zn_op zn_op_scan = { .name = "scan",
                            .shape = shape,
                            .run = run,
-                           .launches = launches,
+                           .launches = zn_launches,
                            .gradient = gradient,
                            .needs = needs,
                            .flops = flops,
@@ -243,7 +241,7 @@ static double grad_slots(const zn_node *n, const zn_prepare *p)
 const zn_op zn_op_scan_grad = { .name = "scan_grad",
                                 .shape = grad_shape,
                                 .run = grad_run,
-                                .launches = launches,
+                                .launches = zn_launches,
                                 .needs = grad_needs,
                                 .flops = grad_flops,
                                 .slots = grad_slots,

@@ -34,6 +34,7 @@ static inline void load_two_turned(uint32_t r[2], const uint16_t *row) { emulate
 float emulated_from_bf16(uint16_t x);
 float emulated_from_f16(uint16_t x);
 static inline uint32_t e4m3_pair(float low, float high) { return emulated_e4m3(low, high); }
+static inline float quick_power2(float x) { return exp2f(x); }
 static inline float quick_silu(float x) { return x / (1 + expf(-x)); }
 
 struct bf16_pair {

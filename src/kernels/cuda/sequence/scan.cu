@@ -1,104 +1,210 @@
-/* The selective scan; ref/sequence/scan.c is the reference. */
+/* The selective scan; ref/sequence/scan.c is the reference. A thread block has COLUMNS channels of one part and goes
+ * through its tokens in tiles. While it computes one, it loads the next. */
 #include "kernels/cuda/sequence/scan.h"
 
-enum { SCAN_THREADS = 64 }; /* few: there are not many channels, and all multiprocessors should have some */
+enum { TILE = 32, COLUMNS = 32, SCAN_THREADS = COLUMNS * SCAN_QUAD };
+/* Of a tile, a thread loads ROWS tokens of a column, and FEW values of b and of c. */
+enum { ROWS = TILE * COLUMNS / SCAN_THREADS, FEW = TILE * SCAN_STATES / SCAN_THREADS };
 
-static __device__ int64_t index_of(void) { return (int64_t)blockIdx.x * blockDim.x + threadIdx.x; }
+/* The last two run chunks from 0, the last one backwards for the gradient. */
+enum scan_kind { WHOLE, ENDS, GRAD_ENDS };
 
-template <int S> static __device__ void save(const scan_task &t, const scan_lane &l, const float h[S], int64_t chunk)
+struct scan_tile {
+    float2 step[TILE][COLUMNS]; /* delta, and delta u (GRAD_ENDS: dy) */
+    float b[TILE][SCAN_STATES], c[TILE][SCAN_STATES];
+    float y[TILE][COLUMNS + 8]; /* lanes of a warp write 4 tokens of 8 channels: to different banks */
+};
+
+/* What a thread has loaded of a tile. */
+struct scan_loaded {
+    float x[ROWS], raw[ROWS], b[FEW], c[FEW];
+};
+
+/* A thread's column in loads and stores. */
+struct scan_column {
+    int64_t channel;
+    int place, row; /* in the tile; its first token */
+    float bias, d;
+};
+
+static __device__ scan_column column_of(const scan_task &t, int64_t first)
 {
-    float *to = scan_mark_of(t, l, chunk);
-#pragma unroll
-    for (int i = 0; i < S; i++)
-        if (i < t.a.states)
-            to[i * ZN_SCAN_BLOCK] = h[i];
+    scan_column c;
+    c.place = (int)threadIdx.x % COLUMNS;
+    c.row = (int)threadIdx.x / COLUMNS;
+    c.channel = first + c.place;
+    const bool inside = c.channel < t.a.channels;
+    c.bias = inside ? t.a.bias[c.channel] : 0;
+    c.d = inside ? t.a.d[c.channel] : 0;
+    return c;
 }
 
-static __device__ float first_at(const scan_task &t, const scan_lane &l, int i)
+/* Tokens past the last, and channels past the last, have a delta and all else of 0: they change nothing. */
+template <int KIND>
+static __device__ scan_loaded load_tile(const scan_task &t, const scan_run &r, const scan_column &c, int64_t first)
 {
-    return l.inside && t.a.first ? t.a.first[(l.sequence * t.a.channels + l.channel) * t.a.states + i] : 0;
+    scan_loaded l;
+#pragma unroll
+    for (int i = 0; i < ROWS; i++) {
+        const int64_t token = first + c.row + i * (TILE / ROWS), at = scan_at(t, r, token, c.channel);
+        const bool inside = token < r.end && c.channel < t.a.channels;
+        l.x[i] = !inside ? 0 : KIND == GRAD_ENDS ? t.a.dy[at] : t.a.u[at];
+        l.raw[i] = inside ? t.a.dt[at] + c.bias : -INFINITY;
+    }
+#pragma unroll
+    for (int i = 0; i < FEW; i++) {
+        const int index = (int)threadIdx.x + i * SCAN_THREADS, state = t.first + index % SCAN_STATES;
+        const int64_t token = first + index / SCAN_STATES, at = scan_few_at(t, r, token, state);
+        const bool inside = token < r.end && state < t.a.states;
+        l.b[i] = inside && KIND != GRAD_ENDS ? t.a.b[at] : 0;
+        l.c[i] = inside && KIND != ENDS ? t.a.c[at] : 0;
+    }
+    return l;
 }
 
-template <int S> __global__ void scan(scan_task t)
+template <int KIND> static __device__ void put_tile(scan_tile &s, const scan_column &c, const scan_loaded &l)
 {
-    const int64_t channels = t.blocks * ZN_SCAN_BLOCK;
-    if (index_of() >= t.runs * channels)
-        return;
-    const scan_lane l = scan_lane_of(t, index_of(), channels);
-    const float d = l.inside ? t.a.d[l.channel] : 0;
-    float rates[S], h[S];
-    scan_rates<S>(t, l, rates);
 #pragma unroll
-    for (int i = 0; i < S; i++)
-        h[i] = i >= t.a.states ? 0 : t.a.apart ? scan_mark_of(t, l, l.chunk)[i * ZN_SCAN_BLOCK] : first_at(t, l, i);
-    for (int64_t token = l.begin; token < l.end; token++) {
+    for (int i = 0; i < ROWS; i++) {
+        const float delta = softplus(l.raw[i]);
+        s.step[c.row + i * (TILE / ROWS)][c.place] = make_float2(delta, KIND == GRAD_ENDS ? l.x[i] : delta * l.x[i]);
+    }
+#pragma unroll
+    for (int i = 0; i < FEW; i++) {
+        const int index = (int)threadIdx.x + i * SCAN_THREADS;
+        if (KIND != GRAD_ENDS)
+            s.b[index / SCAN_STATES][index % SCAN_STATES] = l.b[i];
+        if (KIND != ENDS)
+            s.c[index / SCAN_STATES][index % SCAN_STATES] = l.c[i];
+    }
+}
+
+/* One token forwards; returns this lane's share of y. */
+static __device__ float step_forward(const scan_tile &s, int token, const float rates[SCAN_QUAD], float h[SCAN_QUAD])
+{
+    const int quad = (int)threadIdx.x % SCAN_QUAD;
+    const float2 step = s.step[token][threadIdx.x / SCAN_QUAD];
+    const floats<4> b = load<4>(s.b[token], quad), c = load<4>(s.c[token], quad);
+    float y = 0;
+#pragma unroll
+    for (int i = 0; i < SCAN_QUAD; i++) {
+        h[i] = quick_power2(step.x * rates[i]) * h[i] + step.y * b.v[i];
+        y += c.v[i] * h[i];
+    }
+    return y;
+}
+
+/* A tile forwards: y without the direct term to shared memory. */
+static __device__ void tile_forward(scan_tile &s, const float rates[SCAN_QUAD], float h[SCAN_QUAD])
+{
+    for (int k = 0; k < TILE; k += SCAN_QUAD) {
+        float y[SCAN_QUAD];
+#pragma unroll
+        for (int i = 0; i < SCAN_QUAD; i++)
+            y[i] = step_forward(s, k + i, rates, h);
+        s.y[k + threadIdx.x % SCAN_QUAD][threadIdx.x / SCAN_QUAD] = scan_sum_of_four(y);
+    }
+}
+
+/* A tile of which only h after it, or the gradient before it, is needed. sum: of delta. */
+template <int KIND>
+static __device__ void tile_ends(const scan_tile &s, const float rates[SCAN_QUAD], float h[SCAN_QUAD], float &sum)
+{
+    const int quad = (int)threadIdx.x % SCAN_QUAD;
+#pragma unroll 4
+    for (int k = 0; k < TILE; k++) {
+        const int token = KIND == GRAD_ENDS ? TILE - 1 - k : k;
+        const float2 step = s.step[token][threadIdx.x / SCAN_QUAD];
+        const floats<4> v = load<4>(KIND == GRAD_ENDS ? s.c[token] : s.b[token], quad);
+        sum += step.x;
+#pragma unroll
+        for (int i = 0; i < SCAN_QUAD; i++) {
+            const float decay = quick_power2(step.x * rates[i]), in = step.y * v.v[i];
+            h[i] = KIND == GRAD_ENDS ? decay * (in + h[i]) : decay * h[i] + in;
+        }
+    }
+}
+
+/* Launches after the first add to what is there. */
+static __device__ void write_tile(const scan_task &t, const scan_run &r, const scan_tile &s, const scan_column &c,
+                                  int64_t first, const float direct[ROWS])
+{
+#pragma unroll
+    for (int i = 0; i < ROWS; i++) {
+        const int row = c.row + i * (TILE / ROWS);
+        if (first + row >= r.end || c.channel >= t.a.channels)
+            continue;
+        float *y = t.a.y + scan_at(t, r, first + row, c.channel);
+        *y = s.y[row][c.place] + (t.first ? *y : direct[i]);
+    }
+}
+
+/* h before the first token. */
+static __device__ void first_state(const scan_task &t, const scan_run &r, const scan_four &f, float h[SCAN_QUAD])
+{
+    if (t.a.apart)
+        scan_load(t, t.a.marks, scan_mark(t, r.sequence, r.chunk), f, h);
+#pragma unroll
+    for (int i = 0; i < SCAN_QUAD && !t.a.apart; i++)
+        h[i] = t.a.first && scan_is_state(t, f, i)
+                   ? t.a.first[r.sequence * t.a.channels * t.a.states + scan_state_at(t, f, i)]
+                   : 0;
+}
+
+template <int KIND> __global__ void __launch_bounds__(SCAN_THREADS, 4) scan_tiles(scan_task t)
+{
+    extern __shared__ __align__(16) float zn_cuda_shared[];
+    scan_tile &s = *reinterpret_cast<scan_tile *>(zn_cuda_shared);
+    const int64_t groups = (t.a.channels + COLUMNS - 1) / COLUMNS, first = blockIdx.x % groups * COLUMNS;
+    const scan_run r = scan_run_of(t, blockIdx.x / groups);
+    const scan_column column = column_of(t, first);
+    const scan_four f = { first + threadIdx.x / SCAN_QUAD, t.first + (int)threadIdx.x % SCAN_QUAD * SCAN_QUAD };
+    const int tiles = (int)((r.end - r.begin + TILE - 1) / TILE);
+    const auto tile_at = [&](int k) { return r.begin + (int64_t)(KIND == GRAD_ENDS ? tiles - 1 - k : k) * TILE; };
+    float rates[SCAN_QUAD], h[SCAN_QUAD] = {}, sum = 0;
+    scan_rates(t, f, rates);
+    if (KIND == WHOLE)
+        first_state(t, r, f, h);
+    scan_loaded l = load_tile<KIND>(t, r, column, tile_at(0));
+    for (int k = 0; k < tiles; k++) {
+        const int64_t token = tile_at(k);
+        float direct[ROWS];
+#pragma unroll
+        for (int i = 0; i < ROWS; i++)
+            direct[i] = column.d * l.x[i];
+        put_tile<KIND>(s, column, l);
+        if (k + 1 < tiles)
+            l = load_tile<KIND>(t, r, column, tile_at(k + 1));
+        __syncthreads();
+        if (KIND != WHOLE) {
+            tile_ends<KIND>(s, rates, h, sum);
+            __syncthreads(); /* all have read the tile */
+            continue;
+        }
         if (!t.a.apart && token % ZN_SCAN_CHUNK == 0)
-            save<S>(t, l, h, token / ZN_SCAN_CHUNK);
-        const float y = scan_step<S>(t, l, token, rates, h);
-        if (l.inside)
-            t.a.y[scan_at(t, l, token)] = y + d * t.a.u[scan_at(t, l, token)];
+            scan_save(t, t.a.marks, scan_mark(t, r.sequence, token / ZN_SCAN_CHUNK), f, h);
+        tile_forward(s, rates, h);
+        __syncthreads();
+        write_tile(t, r, s, column, token, direct);
     }
-    if (!t.a.apart)
-        save<S>(t, l, h, t.chunks);
-}
-
-/* exp(rate * sum of delta), which is the product of the decays over the tokens of the chunk. */
-template <int S> static __device__ void write_decay(const scan_task &t, const scan_lane &l, const float rates[S])
-{
-    float sum = 0;
-    for (int64_t token = l.begin; token < l.end; token++)
-        sum += softplus(scan_raw_delta(t, l, token));
-#pragma unroll
-    for (int i = 0; i < S; i++)
-        if (i < t.a.states)
-            t.a.decay[scan_inner_of(t, l) + i * ZN_SCAN_BLOCK] = expf(rates[i] * sum);
-}
-
-template <int S> __global__ void scan_ends(scan_task t)
-{
-    const int64_t channels = t.blocks * ZN_SCAN_BLOCK;
-    if (index_of() >= t.runs * channels)
+    if (KIND == WHOLE) {
+        if (!t.a.apart)
+            scan_save(t, t.a.marks, scan_mark(t, r.sequence, t.chunks), f, h);
         return;
-    const scan_lane l = scan_lane_of(t, index_of(), channels);
-    float rates[S], h[S] = {};
-    scan_rates<S>(t, l, rates);
-    write_decay<S>(t, l, rates);
-    for (int64_t token = l.begin; token < l.end; token++)
-        scan_step<S>(t, l, token, rates, h);
-#pragma unroll
-    for (int i = 0; i < S; i++)
-        if (i < t.a.states)
-            t.a.ends[scan_inner_of(t, l) + i * ZN_SCAN_BLOCK] = h[i];
-}
-
-/* The gradient that leaves the start of the chunk if none enters its end. */
-template <int S> __global__ void scan_grad_ends(scan_task t)
-{
-    const int64_t channels = t.blocks * ZN_SCAN_BLOCK;
-    if (index_of() >= t.runs * channels)
-        return;
-    const scan_lane l = scan_lane_of(t, index_of(), channels);
-    float rates[S], g[S] = {};
-    scan_rates<S>(t, l, rates);
-    write_decay<S>(t, l, rates);
-    for (int64_t token = l.end - 1; token >= l.begin; token--) {
-        const float delta = softplus(scan_raw_delta(t, l, token)), dy = l.inside ? t.a.dy[scan_at(t, l, token)] : 0;
-        const float *c = t.a.c + scan_row(t, l, token);
-#pragma unroll
-        for (int i = 0; i < S; i++)
-            if (i < t.a.states)
-                g[i] = expf(delta * rates[i]) * (c[i] * dy + g[i]);
     }
 #pragma unroll
-    for (int i = 0; i < S; i++)
-        if (i < t.a.states)
-            t.a.ends[scan_inner_of(t, l) + i * ZN_SCAN_BLOCK] = g[i];
+    for (int i = 0; i < SCAN_QUAD; i++) /* the product of the decays */
+        rates[i] = quick_power2(rates[i] * sum);
+    scan_save(t, t.a.decay, scan_inner(t, r.sequence, r.chunk), f, rates);
+    scan_save(t, t.a.ends, scan_inner(t, r.sequence, r.chunk), f, h);
 }
 
 /* ---- chunks in order; a thread has one state of one channel ---- */
 
+enum { JOIN_THREADS = 64 }; /* few: all multiprocessors should have some */
+
 struct joint {
-    scan_lane l;
+    int64_t sequence, channel;
     int state;
 };
 
@@ -106,79 +212,66 @@ struct joint {
 static __device__ joint joint_of(const scan_task &t, int64_t index)
 {
     const int64_t channels = t.blocks * ZN_SCAN_BLOCK;
-    joint j;
-    j.l.channel = index % channels;
-    j.state = (int)(index / channels % t.a.states);
-    j.l.sequence = index / channels / t.a.states;
-    j.l.chunk = 0;
-    j.l.inside = j.l.channel < t.a.channels;
-    return j;
+    return joint{ index / channels / t.a.states, index % channels, (int)(index / channels % t.a.states) };
 }
 
 __global__ void scan_join(scan_task t)
 {
-    if (index_of() >= t.a.sequences * t.a.states * t.blocks * ZN_SCAN_BLOCK)
+    const int64_t index = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (index >= t.a.sequences * t.a.states * t.blocks * ZN_SCAN_BLOCK)
         return;
-    joint j = joint_of(t, index_of());
-    const int64_t at = (int64_t)j.state * ZN_SCAN_BLOCK;
-    float h = first_at(t, j.l, j.state);
-    scan_mark_of(t, j.l, 0)[at] = h;
-    for (j.l.chunk = 0; j.l.chunk < t.chunks; j.l.chunk++) {
-        const int64_t inner = scan_inner_of(t, j.l) + at;
-        h = t.a.ends[inner] + t.a.decay[inner] * h;
-        scan_mark_of(t, j.l, j.l.chunk + 1)[at] = h;
+    const joint j = joint_of(t, index);
+    const scan_four f = { j.channel, j.state };
+    float h = t.a.first && j.channel < t.a.channels
+                  ? t.a.first[j.sequence * t.a.channels * t.a.states + scan_state_at(t, f, 0)]
+                  : 0;
+    t.a.marks[scan_cell_at(t, scan_mark(t, j.sequence, 0), f, 0)] = h;
+#pragma unroll 4
+    for (int64_t chunk = 0; chunk < t.chunks; chunk++) {
+        const int64_t at = scan_cell_at(t, scan_inner(t, j.sequence, chunk), f, 0);
+        h = t.a.ends[at] + t.a.decay[at] * h;
+        t.a.marks[scan_cell_at(t, scan_mark(t, j.sequence, chunk + 1), f, 0)] = h;
     }
 }
 
 __global__ void scan_grad_join(scan_task t)
 {
-    if (index_of() >= t.a.sequences * t.a.states * t.blocks * ZN_SCAN_BLOCK)
+    const int64_t index = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (index >= t.a.sequences * t.a.states * t.blocks * ZN_SCAN_BLOCK)
         return;
-    joint j = joint_of(t, index_of());
+    const joint j = joint_of(t, index);
+    const scan_four f = { j.channel, j.state };
     float carry = 0;
-    for (j.l.chunk = t.chunks - 1; j.l.chunk >= 0; j.l.chunk--) {
-        const int64_t inner = scan_inner_of(t, j.l) + (int64_t)j.state * ZN_SCAN_BLOCK;
-        const float next = t.a.ends[inner] + t.a.decay[inner] * carry;
-        t.a.ends[inner] = carry;
+    for (int64_t chunk = t.chunks - 1; chunk >= 0; chunk--) {
+        const int64_t at = scan_cell_at(t, scan_inner(t, j.sequence, chunk), f, 0);
+        const float next = t.a.ends[at] + t.a.decay[at] * carry;
+        t.a.ends[at] = carry;
         carry = next;
     }
-    if (t.a.dfirst && j.l.inside)
-        t.a.dfirst[(j.l.sequence * t.a.channels + j.l.channel) * t.a.states + j.state] = carry;
+    if (t.a.dfirst && j.channel < t.a.channels)
+        t.a.dfirst[j.sequence * t.a.channels * t.a.states + scan_state_at(t, f, 0)] = carry;
 }
 
 /* ---- launching ---- */
 
-static void launch_lanes(zn_device *d, void (*kernel)(scan_task), const scan_task &t, int64_t lanes)
-{
-    launch(d, kernel, dim3((unsigned)((lanes + SCAN_THREADS - 1) / SCAN_THREADS)), SCAN_THREADS, 0, t);
-}
-
-/* `few` has registers for 16 states, `many` for all that the op sends to a device. */
-static void launch_runs(zn_device *d, void (*few)(scan_task), void (*many)(scan_task), const void *args)
+template <int KIND> static void launch_tiles(zn_device *d, const void *args)
 {
     const scan_task t = scan_task_of(d, args);
-    launch_lanes(d, t.a.states <= 16 ? few : many, t, t.runs * t.blocks * ZN_SCAN_BLOCK);
+    scan_launch(d, scan_tiles<KIND>, t, t.runs * ((t.a.channels + COLUMNS - 1) / COLUMNS), SCAN_THREADS,
+                sizeof(scan_tile));
 }
 
 static void launch_joints(zn_device *d, void (*kernel)(scan_task), const void *args)
 {
     const scan_task t = scan_task_of(d, args);
-    launch_lanes(d, kernel, t, t.a.sequences * t.a.states * t.blocks * ZN_SCAN_BLOCK);
+    const int64_t joints = t.a.sequences * t.a.states * t.blocks * ZN_SCAN_BLOCK;
+    launch(d, kernel, dim3((unsigned)((joints + JOIN_THREADS - 1) / JOIN_THREADS)), JOIN_THREADS, 0, t);
 }
 
 extern "C" {
-void zn_cuda_scan(zn_device *d, const void *args, int64_t)
-{
-    launch_runs(d, scan<16>, scan<ZN_SCAN_DEVICE_STATES>, args);
-}
-void zn_cuda_scan_ends(zn_device *d, const void *args, int64_t)
-{
-    launch_runs(d, scan_ends<16>, scan_ends<ZN_SCAN_DEVICE_STATES>, args);
-}
-void zn_cuda_scan_grad_ends(zn_device *d, const void *args, int64_t)
-{
-    launch_runs(d, scan_grad_ends<16>, scan_grad_ends<ZN_SCAN_DEVICE_STATES>, args);
-}
+void zn_cuda_scan(zn_device *d, const void *args, int64_t) { launch_tiles<WHOLE>(d, args); }
+void zn_cuda_scan_ends(zn_device *d, const void *args, int64_t) { launch_tiles<ENDS>(d, args); }
+void zn_cuda_scan_grad_ends(zn_device *d, const void *args, int64_t) { launch_tiles<GRAD_ENDS>(d, args); }
 void zn_cuda_scan_join(zn_device *d, const void *args, int64_t) { launch_joints(d, scan_join, args); }
 void zn_cuda_scan_grad_join(zn_device *d, const void *args, int64_t) { launch_joints(d, scan_grad_join, args); }
 }

@@ -1,22 +1,27 @@
-/* Shared by the CUDA builds of the selective scan: a thread has one channel of one part (kernels/scan.h) with all its
- * states in registers. Included only by .cu files. */
+/* Shared by the CUDA builds of the selective scan. Four lanes share a channel, each with four of its states in
+ * registers: even few sequences then have threads for all multiprocessors, and a token of a lane is short. Values that
+ * the lanes share, softplus above all, are computed once and passed through shared memory. A launch has SCAN_STATES
+ * states; of more, launches follow each other and add to the results of the first. Included only by .cu files. */
 #ifndef ZN_CUDA_SCAN_H
 #define ZN_CUDA_SCAN_H
 
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/vector.h"
 
 extern "C" {
 #include "kernels/scan.h"
 }
 
+enum { SCAN_QUAD = 4, SCAN_STATES = SCAN_QUAD * SCAN_QUAD };
+
 struct scan_task {
     zn_scan_args a;
     int64_t blocks, groups, chunks, runs;
+    int first; /* state of this launch */
 };
 
 static inline scan_task scan_task_of(zn_device *d, const void *args)
 {
-    scan_task t = { *static_cast<const zn_scan_args *>(args), 0, 0, 0, 0 };
+    scan_task t = { *static_cast<const zn_scan_args *>(args), 0, 0, 0, 0, 0 };
     t.blocks = zn_scan_blocks(&t.a);
     t.groups = zn_scan_groups(&t.a);
     t.chunks = zn_scan_chunks(&t.a);
@@ -33,85 +38,114 @@ static inline scan_task scan_task_of(zn_device *d, const void *args)
     return t;
 }
 
-/* One channel of one part. `inside` is false for the channels that pad the last block, whose values are all 0. */
-struct scan_lane {
-    int64_t sequence, run;
-    int64_t begin, end; /* tokens */
-    int64_t chunk;      /* of the first */
-    int64_t channel;
-    bool inside;
+/* The tokens [begin,end) of a part. */
+struct scan_run {
+    int64_t index, sequence;
+    int64_t chunk; /* of the first token */
+    int64_t begin, end;
 };
 
-/* index: over runs and padded channels, `channels` of them in each run. */
-static inline __device__ scan_lane scan_lane_of(const scan_task &t, int64_t index, int64_t channels)
+static inline __device__ scan_run scan_run_of(const scan_task &t, int64_t index)
 {
-    scan_lane l;
-    l.run = index / channels;
-    l.channel = index % channels;
-    l.sequence = t.a.apart ? l.run / t.chunks : l.run;
-    l.chunk = t.a.apart ? l.run % t.chunks : 0;
-    l.begin = l.chunk * ZN_SCAN_CHUNK;
-    l.end = t.a.apart && l.begin + ZN_SCAN_CHUNK < t.a.length ? l.begin + ZN_SCAN_CHUNK : t.a.length;
-    l.inside = l.channel < t.a.channels;
-    return l;
+    scan_run r = { index, index, 0, 0, t.a.length };
+    if (t.a.apart) {
+        r.sequence = index / t.chunks;
+        r.chunk = index % t.chunks;
+        r.begin = r.chunk * ZN_SCAN_CHUNK;
+        r.end = r.begin + ZN_SCAN_CHUNK < t.a.length ? r.begin + ZN_SCAN_CHUNK : t.a.length;
+    }
+    return r;
 }
 
-/* Offset of state 0 of a channel in a list of cells, [parts][blocks][states][ZN_SCAN_BLOCK]; states are ZN_SCAN_BLOCK
- * floats apart. */
-static inline __device__ int64_t scan_cell_of(const scan_task &t, int64_t part, int64_t channel)
+/* Offset of a channel of a token in maps; of a state of a token in b and c. */
+static inline __device__ int64_t scan_at(const scan_task &t, const scan_run &r, int64_t token, int64_t channel)
 {
-    return (part * t.blocks + channel / ZN_SCAN_BLOCK) * t.a.states * ZN_SCAN_BLOCK + channel % ZN_SCAN_BLOCK;
+    return (r.sequence * t.a.length + token) * t.a.channels + channel;
 }
-static inline __device__ float *scan_mark_of(const scan_task &t, const scan_lane &l, int64_t chunk)
+static inline __device__ int64_t scan_few_at(const scan_task &t, const scan_run &r, int64_t token, int state)
 {
-    return t.a.marks + scan_cell_of(t, l.sequence * (t.chunks + 1) + chunk, l.channel);
-}
-static inline __device__ int64_t scan_inner_of(const scan_task &t, const scan_lane &l)
-{
-    return scan_cell_of(t, l.sequence * t.chunks + l.chunk, l.channel);
+    return (r.sequence * t.a.length + token) * t.a.states + state;
 }
 
-/* Offset of a token of the lane's channel in maps. */
-static inline __device__ int64_t scan_at(const scan_task &t, const scan_lane &l, int64_t token)
+/* The states [state, state + 4) of a channel. Those past the last, and channels that only pad a thread block, have no
+ * memory: they read as 0 and are not written. Channels that pad the last block of cells have some. */
+struct scan_four {
+    int64_t channel;
+    int state;
+};
+
+static inline __device__ bool scan_is_cell(const scan_task &t, const scan_four &f, int i)
 {
-    return (l.sequence * t.a.length + token) * t.a.channels + l.channel;
+    return f.channel < t.blocks * ZN_SCAN_BLOCK && f.state + i < t.a.states;
 }
-/* Offset of a token in b and c. */
-static inline __device__ int64_t scan_row(const scan_task &t, const scan_lane &l, int64_t token)
+/* Offset of state i of the four in a list of cells, [parts][blocks][states][ZN_SCAN_BLOCK]. */
+static inline __device__ int64_t scan_cell_at(const scan_task &t, int64_t part, const scan_four &f, int i)
 {
-    return (l.sequence * t.a.length + token) * t.a.states;
+    return ((part * t.blocks + f.channel / ZN_SCAN_BLOCK) * t.a.states + f.state + i) * ZN_SCAN_BLOCK +
+           f.channel % ZN_SCAN_BLOCK;
+}
+static inline __device__ void scan_load(const scan_task &t, const float *cells, int64_t part, const scan_four &f,
+                                        float v[SCAN_QUAD])
+{
+#pragma unroll
+    for (int i = 0; i < SCAN_QUAD; i++)
+        v[i] = scan_is_cell(t, f, i) ? cells[scan_cell_at(t, part, f, i)] : 0;
+}
+static inline __device__ void scan_save(const scan_task &t, float *cells, int64_t part, const scan_four &f,
+                                        const float v[SCAN_QUAD])
+{
+#pragma unroll
+    for (int i = 0; i < SCAN_QUAD; i++)
+        if (scan_is_cell(t, f, i))
+            cells[scan_cell_at(t, part, f, i)] = v[i];
+}
+/* Parts of marks, and of decay and ends. */
+static inline __device__ int64_t scan_mark(const scan_task &t, int64_t sequence, int64_t chunk)
+{
+    return sequence * (t.chunks + 1) + chunk;
+}
+static inline __device__ int64_t scan_inner(const scan_task &t, int64_t sequence, int64_t chunk)
+{
+    return sequence * t.chunks + chunk;
 }
 
-static inline __device__ float scan_raw_delta(const scan_task &t, const scan_lane &l, int64_t token)
+/* Offset of state i of the four in arrays [channels][states]; whether it is there. */
+static inline __device__ bool scan_is_state(const scan_task &t, const scan_four &f, int i)
 {
-    return l.inside ? t.a.dt[scan_at(t, l, token)] + t.a.bias[l.channel] : 0;
+    return f.channel < t.a.channels && f.state + i < t.a.states;
 }
+static inline __device__ int64_t scan_state_at(const scan_task &t, const scan_four &f, int i)
+{
+    return f.channel * t.a.states + f.state + i;
+}
+
 static inline __device__ float softplus(float x) { return x > 20 ? x : log1pf(expf(x)); }
 
-/* rates[i] = -exp(a_log); 0 beyond the last state. */
-template <int S> static __device__ void scan_rates(const scan_task &t, const scan_lane &l, float rates[S])
+/* rates[i] = -exp(a_log) / ln(2): a token's decay is 2^(delta rate). 0 where there is no state. */
+static inline __device__ void scan_rates(const scan_task &t, const scan_four &f, float rates[SCAN_QUAD])
 {
+    const float per_ln2 = 1.44269504f;
 #pragma unroll
-    for (int i = 0; i < S; i++)
-        rates[i] = l.inside && i < t.a.states ? -expf(t.a.a_log[l.channel * t.a.states + i]) : 0;
+    for (int i = 0; i < SCAN_QUAD; i++)
+        rates[i] = scan_is_state(t, f, i) ? -per_ln2 * expf(t.a.a_log[scan_state_at(t, f, i)]) : 0;
 }
 
-/* One token: updates h; returns y without the direct term. */
-template <int S>
-static __device__ float scan_step(const scan_task &t, const scan_lane &l, int64_t token, const float rates[S],
-                                  float h[S])
+/* Adds four numbers of each lane over four neighbouring lanes: returns to lane i the sum of the numbers i. The lanes of
+ * a pair exchange what the other keeps. */
+static inline __device__ float scan_sum_of_four(const float v[SCAN_QUAD])
 {
-    const float *b = t.a.b + scan_row(t, l, token), *c = t.a.c + scan_row(t, l, token);
-    const float delta = softplus(scan_raw_delta(t, l, token));
-    const float w = l.inside ? delta * t.a.u[scan_at(t, l, token)] : 0;
-    float y = 0;
-#pragma unroll
-    for (int i = 0; i < S; i++)
-        if (i < t.a.states) {
-            h[i] = expf(delta * rates[i]) * h[i] + w * b[i];
-            y += c[i] * h[i];
-        }
-    return y;
+    const bool upper = threadIdx.x & 2, odd = threadIdx.x & 1;
+    const float low = (upper ? v[2] : v[0]) + __shfl_xor_sync(0xffffffffu, upper ? v[0] : v[2], 2);
+    const float high = (upper ? v[3] : v[1]) + __shfl_xor_sync(0xffffffffu, upper ? v[1] : v[3], 2);
+    return (odd ? high : low) + __shfl_xor_sync(0xffffffffu, odd ? low : high, 1);
+}
+
+/* Launches once for every SCAN_STATES states. */
+static inline void scan_launch(zn_device *d, void (*kernel)(scan_task), scan_task t, int64_t blocks, unsigned threads,
+                               size_t shared)
+{
+    for (t.first = 0; t.first < t.a.states; t.first += SCAN_STATES)
+        launch(d, kernel, dim3((unsigned)blocks), threads, shared, t);
 }
 
 #endif
