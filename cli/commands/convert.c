@@ -209,6 +209,8 @@ int convert_run(const options *o)
         return usage_error("convert", "the result would replace '%s', which may be one of the shards", out);
     if (same_file(in, out))
         return usage_error("convert", "the result would replace the input '%s'", in);
+    if (lacks_folder(out))
+        return EXIT_FAILURE;
     interrupt_catch();
     if (mlx || gguf)
         return quantise(o, o->dtype < 0 ? ZN_BF16 : o->dtype);

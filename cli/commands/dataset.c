@@ -43,7 +43,7 @@ static int check_build(const options *o)
         return usage_error("dataset", "--rate is for --clips");
     if (o->format && strcmp(o->format, "png") && strcmp(o->format, "jpg") && strcmp(o->format, "webp"))
         return usage_error("dataset", "cannot store '%s' images, only png, jpg or webp", o->format);
-    return 0;
+    return lacks_folder(o->output);
 }
 
 static void print_built(const options *o, const zn_dataset_build_result *r)
@@ -165,7 +165,7 @@ static int check_show(const options *o)
         return usage_error("dataset", "show needs -o or --show");
     if (o->output && !zn_image_can_write(o->output))
         return usage_error("dataset", "cannot write '%s': its name must end in .png, .jpg or .webp", o->output);
-    return 0;
+    return o->output ? lacks_folder(o->output) : 0;
 }
 
 static int sheet(const options *o)

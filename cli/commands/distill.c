@@ -32,8 +32,9 @@ static int run_on(const options *o, zn_ranks *ranks)
 {
     if (!o->resume && (!o->teacher || !o->student))
         return usage_error("distill", "--teacher and --student are needed: weights to learn from, and a preset");
-    if (monitor_usage(o))
-        return EXIT_USAGE;
+    const int wrong = monitor_check(o);
+    if (wrong)
+        return wrong;
     monitor m;
     const zn_distill_options d = {
         .teacher = o->teacher, .student = o->student, .run = monitor_begin(&m, o, ranks), .clips = o->on_clips

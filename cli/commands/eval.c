@@ -9,12 +9,10 @@
 #include "ui/report.h"
 #include "ui/scores.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* ---- text ---- */
 
@@ -256,23 +254,6 @@ static int run_scores(const options *o, const zn_model *model, const zn_eval_opt
     return failed ? EXIT_FAILURE : 0;
 }
 
-/* Reports an invalid name before the work, which may take hours. */
-static int check_output(const char *path)
-{
-    char *folder = must_copy(path), *slash = strrchr(folder, '/');
-    int problem = 0;
-    if (slash)
-        slash[slash == folder] = 0;
-    if (is_folder(path))
-        problem = EISDIR;
-    else if (!file_exists(path) && access(slash ? folder : ".", W_OK | X_OK))
-        problem = errno;
-    free(folder);
-    if (problem)
-        complain("cannot write %s: %s", path, strerror(problem));
-    return problem ? EXIT_FAILURE : 0;
-}
-
 static int check(const options *o)
 {
     if (!o->data)
@@ -288,7 +269,9 @@ static int check(const options *o)
         return usage_error("eval", "--gates prints a table or --json and does not take -o");
     if (o->output && !has_extension(o->output, "csv json"))
         return usage_error("eval", "cannot write '%s': its name must end in .csv or .json", o->output);
-    return o->output ? check_output(o->output) : 0;
+    if (o->output && is_folder(o->output))
+        return usage_error("eval", "cannot write '%s': it is a folder", o->output);
+    return o->output ? lacks_folder(o->output) : 0;
 }
 
 static int run_on(const options *o, zn_ranks *ranks)

@@ -71,6 +71,8 @@ int field_sample_points(const options *o)
         return usage_error("sample", "--points is for one image, not for --count");
     int status = diffusion_check(o);
     if (!status)
+        status = lacks_folder(o->output);
+    if (!status)
         status = diffusion_open(&s, o, ZN_LATENT_NET);
     if (!status) {
         const size_t width = (size_t)zn_diffae_width(diffusion_net(&s)), count = (size_t)o->points;

@@ -38,7 +38,7 @@ static int film_check(const options *o)
         complain_about(o->output ? o->output : o->files[0]);
         return EXIT_FAILURE;
     }
-    return 0;
+    return o->output ? lacks_folder(o->output) : 0;
 }
 
 /* A video on its way through a session's model. */

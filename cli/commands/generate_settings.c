@@ -414,19 +414,6 @@ static int replaces(const options *o, const parameters *p, int count)
     return 0;
 }
 
-/* An hour of work must not end at a folder that does not exist. */
-static int lacks_folder(const char *path)
-{
-    char *folder = must_copy(path), *slash = strrchr(folder, '/');
-    if (slash)
-        slash[slash == folder] = 0;
-    const int missing = slash && !is_folder(folder);
-    if (missing)
-        complain("cannot write %s: there is no folder %s", path, folder);
-    free(folder);
-    return missing;
-}
-
 static int check_preview(const options *o)
 {
     if (!o->preview)
@@ -440,7 +427,7 @@ static int check_preview(const options *o)
         return usage_error(o->command->name, "cannot write '%s': its name must end in .png, .jpg or .webp", o->preview);
     if (*o->preview && o->output && !strcmp(o->preview, o->output))
         return usage_error(o->command->name, "--preview and -o both name '%s'", o->output);
-    return *o->preview && lacks_folder(o->preview) ? EXIT_FAILURE : 0;
+    return *o->preview ? lacks_folder(o->preview) : 0;
 }
 
 int generate_check_output(const options *o, const parameters *p, int count)

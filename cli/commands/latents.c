@@ -109,6 +109,10 @@ int run_single(const options *o, const batch *b, char *output,
 {
     batch own = *b;
     own.work = work;
+    if (!is_stream(o) && lacks_folder(output)) {
+        free(output);
+        return EXIT_FAILURE;
+    }
     job_list list = { .items = must_alloc(NULL, sizeof *list.items), .count = 1, .capacity = 1 };
     list.items[0] = (job){ .input = must_copy(o->files[0]), .output = output };
     list.items[0].kind = is_stream(o) ? must_print("-.%s", o->format ? o->format : "safetensors") : must_copy(output);

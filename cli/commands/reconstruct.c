@@ -262,7 +262,7 @@ static int check_output(const options *o)
         return usage_error("reconstruct", "cannot write '%s': its name must end in .png, .jpg or .webp", o->output);
     if (same_file(o->output, o->files[0]))
         return usage_error("reconstruct", "the result would replace the input '%s'", o->files[0]);
-    return 0;
+    return lacks_folder(o->output);
 }
 
 static int run_one(const options *o)

@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 enum { RATE = 24, STRIP = 16 }; /* STRIP: maximum number of images in one row */
 
@@ -45,27 +44,6 @@ static int replaces(const results *r)
     return 0;
 }
 
-/* Reports why nothing can be created at -o: before minutes of work, not after them. */
-static int lacks_place(const results *r)
-{
-    char *path = must_copy(r->o->output);
-    size_t n = strlen(path);
-    while (n > 1 && path[n - 1] == '/')
-        path[--n] = 0;
-    if (!r->folder || !is_folder(path)) { /* the folder that it will be in */
-        char *slash = strrchr(path, '/');
-        if (!slash)
-            strcpy(path, ".");
-        else
-            slash[slash == path] = 0;
-    }
-    const int lacks = access(path, W_OK | X_OK) != 0;
-    if (lacks)
-        complain("cannot write %s: %s", r->o->output, strerror(errno));
-    free(path);
-    return lacks ? EXIT_FAILURE : 0;
-}
-
 static int check_output(results *r, unsigned kinds)
 {
     const options *o = r->o;
@@ -91,7 +69,7 @@ static int check_output(results *r, unsigned kinds)
         return EXIT_FAILURE;
     }
     const int status = replaces(r);
-    return status || results_to_standard_output(r) ? status : lacks_place(r);
+    return status || results_to_standard_output(r) ? status : lacks_folder(o->output);
 }
 
 int results_begin(results *r, const options *o, int expected, int columns, unsigned kinds)

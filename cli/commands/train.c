@@ -39,8 +39,9 @@ static void print_result(const options *o, const zn_train_result *r)
 
 static int run_on(const options *o, zn_ranks *ranks)
 {
-    if (monitor_usage(o))
-        return EXIT_USAGE;
+    const int wrong = monitor_check(o);
+    if (wrong)
+        return wrong;
     if (!o->file_count && !o->resume)
         return usage_error("train", "a recipe is needed: a preset or a .yaml file");
     monitor m;

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 int file_exists(const char *path)
 {
@@ -34,6 +35,38 @@ int same_file(const char *a, const char *b)
 {
     struct stat s, t;
     return stat(a, &s) == 0 && stat(b, &t) == 0 && s.st_dev == t.st_dev && s.st_ino == t.st_ino;
+}
+
+int lacks_folder(const char *path)
+{
+    struct stat s;
+    char *name = must_copy(path);
+    size_t length = strlen(name);
+    while (length > 1 && name[length - 1] == '/')
+        name[--length] = 0;
+    const int exists = lstat(name, &s) == 0, whole = exists && S_ISDIR(s.st_mode);
+    const char *folder = name, *why = NULL;
+    int missing = 0;
+    if (exists && !S_ISDIR(s.st_mode) && !S_ISREG(s.st_mode)) { /* links lead elsewhere, and pipes have no folder */
+        free(name);
+        return 0;
+    }
+    if (exists && !whole && path[length])
+        why = "it is not a folder";
+    char *slash = whole ? NULL : strrchr(name, '/');
+    if (slash)
+        slash[slash == name] = 0;
+    else if (!whole)
+        folder = ".";
+    if (!why && !(missing = !is_folder(folder)) && access(folder, W_OK | X_OK))
+        why = strerror(errno);
+    if (missing)
+        complain("cannot write %s: %s%s%s", path, file_exists(folder) ? "" : "there is no folder ", folder,
+                 file_exists(folder) ? " is not a folder" : "");
+    else if (why)
+        complain("cannot write %s: %s", path, why);
+    free(name);
+    return missing || why ? EXIT_FAILURE : 0;
 }
 
 const char *base_name(const char *path)
@@ -169,6 +202,8 @@ static int output_is_folder(const options *o, const job_rules *rules, int severa
             return -1;
         }
     }
+    if (lacks_folder(o->output))
+        return -1;
     if (mkdir(o->output, 0777) == 0 || (errno == EEXIST && is_folder(o->output))) /* another rank created it first */
         return 1;
     complain("cannot create the folder %s: %s", o->output, strerror(errno));
@@ -231,6 +266,8 @@ int jobs_make(const options *o, const job_rules *rules, job_list *out)
                                rules->extensions, is_pipe(o->output) ? ", or give --format" : "");
         if (same_file(o->output, o->files[0]))
             return usage_error(o->command->name, "the result would replace the input '%s'", o->files[0]);
+        if (lacks_folder(o->output))
+            return EXIT_FAILURE;
     }
     for (int i = 0; i < out->count; i++) {
         job *j = &out->items[i];

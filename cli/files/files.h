@@ -38,6 +38,10 @@ int is_folder(const char *path);
 int is_pipe(const char *path);               /* or a device, such as /dev/null */
 int same_file(const char *a, const char *b); /* both exist and are the same file; follows links */
 
+/* For a path to write, before any work: reports an error and returns EXIT_FAILURE if its folder does not exist or
+ * cannot be written to. Returns 0 otherwise. A path that ends in a slash is a folder to create, or an existing one. */
+int lacks_folder(const char *path);
+
 /* Like zn_image_read, but prints a remark if an animated image has more frames than the first, which are not used. */
 zn_status read_image(const options *o, const char *path, const zn_image_read_options *reading, zn_image **out);
 

@@ -2,6 +2,7 @@
 #include "ui/monitor.h"
 
 #include "commands.h"
+#include "files/files.h"
 #include "options/compute.h"
 #include "options/model_names.h"
 #include "ui/report.h"
@@ -148,11 +149,28 @@ static void tell_skipped(void *user, const char *name, const char *why)
 
 static void tell(void *user, const char *sentence) { note(((monitor *)user)->o, "%s", sentence); }
 
-int monitor_usage(const options *o)
+/* The folder of a run is created together with those above it, once the data are examined: reports before that if the
+ * last of them that exists cannot hold another. */
+static int lacks_place(const char *folder)
+{
+    char *path = must_copy(folder);
+    for (char *slash; !file_exists(path) && (slash = strrchr(path, '/')) && slash != path;) {
+        *slash = 0;
+        if (file_exists(path)) {
+            *slash = '/';
+            break;
+        }
+    }
+    const int status = lacks_folder(path);
+    free(path);
+    return status;
+}
+
+int monitor_check(const options *o)
 {
     if (!o->data)
         return usage_error(o->command->name, "--data is needed: a folder of images or an .lmdb data set");
-    return o->output ? 0 : usage_error(o->command->name, "-o is needed: the folder for the run");
+    return o->output ? lacks_place(o->output) : usage_error(o->command->name, "-o is needed: the folder for the run");
 }
 
 /* The library's sentence gets the program's advice if it says that there is no such recipe or student. */

@@ -29,8 +29,9 @@ typedef struct monitor {
     zn_options compute;
 } monitor;
 
-/* Checks the options that every run needs. Returns 0, or EXIT_USAGE after reporting an error. */
-int monitor_usage(const options *o);
+/* Checks the options that every run needs, and that its folder can be created. Returns 0, or an exit status after
+ * reporting an error. */
+int monitor_check(const options *o);
 
 /* --print: prints the recipe that zn_train_recipe or zn_distill_recipe wrote, and frees it. Returns the exit status. */
 int print_recipe(const options *o, zn_status status, char *yaml);
