@@ -131,12 +131,12 @@ void complain(const char *format, ...)
     tell(text);
 }
 
-/* True if the text names this file, as a word or as the end of a path. */
+/* True if the text names this file, as a word or as the end of a path, or a file in this folder. */
 static int names(const char *text, const char *file)
 {
     const size_t length = strlen(file);
     for (const char *at = text; length && (at = strstr(at, file)) != NULL; at++)
-        if ((at == text || strchr(" '/", at[-1])) && strchr(" ':,;", at[length]))
+        if ((at == text || strchr(" '/", at[-1])) && strchr(" ':,;/", at[length]))
             return 1;
     return 0;
 }

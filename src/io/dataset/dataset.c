@@ -11,6 +11,21 @@
 extern const zn_dataset_kind zn_dataset_folder, zn_dataset_lmdb;
 static const zn_dataset_kind *const kinds[] = { &zn_dataset_lmdb, &zn_dataset_folder, NULL };
 
+/* Fails because there are no images at the path, but perhaps videos. */
+static zn_status complain_of_videos(const char *path, const char *otherwise)
+{
+    zn_dataset *films = NULL;
+    bool any = zn_dataset_is_film(path);
+    if (!any && zn_is_folder(path) && zn_dataset_list_films(path, &films) == ZN_OK)
+        any = zn_dataset_count(films) > 0;
+    zn_dataset_close(films);
+    return any ? ZN_FAIL(ZN_ENOTFOUND,
+                         "%s: videos, not images: make a data set of their clips with zenith dataset build --clips N "
+                         "%s -o SET.lmdb",
+                         path, path)
+               : ZN_FAIL(ZN_ENOTFOUND, "%s: %s", path, otherwise);
+}
+
 zn_status zn_dataset_open(const char *path, zn_dataset **out)
 {
     *out = NULL;
@@ -20,7 +35,7 @@ zn_status zn_dataset_open(const char *path, zn_dataset **out)
     if (!kinds[k] && !zn_exists(path))
         return ZN_FAIL(ZN_ENOTFOUND, "%s: no such folder or data set", path);
     if (!kinds[k])
-        return ZN_FAIL(ZN_ENOTFOUND, "%s: neither a folder of images nor an LMDB data set", path);
+        return complain_of_videos(path, "neither a folder of images nor an LMDB data set");
     zn_dataset *d = zn_calloc(1, sizeof *d);
     if (!d)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a data set");
@@ -28,7 +43,7 @@ zn_status zn_dataset_open(const char *path, zn_dataset **out)
     d->path = zn_strdup(path);
     zn_status status = d->path ? d->kind->open(path, d) : ZN_FAIL(ZN_ENOMEM, "out of memory for a data set");
     if (status == ZN_OK && d->count == 0)
-        status = ZN_FAIL(ZN_ENOTFOUND, "%s: no images in it", path);
+        status = complain_of_videos(path, "no images in it");
     if (status != ZN_OK) {
         zn_dataset_close(d);
         return status;

@@ -19,6 +19,8 @@ ZN_MUST_USE zn_status zn_dataset_open(const char *path, zn_dataset **out);
 /* The names of the video files (also GIFs) in a folder and its subfolders, maybe none; they cannot be read as images.
  */
 ZN_MUST_USE zn_status zn_dataset_list_films(const char *path, zn_dataset **out);
+/* Whether this is the name of a video file, or of a GIF. */
+bool zn_dataset_is_film(const char *path);
 void zn_dataset_close(zn_dataset *d);
 
 int64_t zn_dataset_count(const zn_dataset *d);

@@ -126,6 +126,8 @@ static void close_folder(zn_dataset *d) { (void)d; }
 
 const zn_dataset_kind zn_dataset_folder = { "folder", zn_is_folder, open_folder, read_picture, bytes_of, close_folder };
 
+bool zn_dataset_is_film(const char *path) { return has_extension(path, films); }
+
 zn_status zn_dataset_list_films(const char *path, zn_dataset **out)
 {
     zn_dataset *d = zn_calloc(1, sizeof *d);

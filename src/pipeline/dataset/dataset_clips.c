@@ -22,12 +22,13 @@ enum { BLOCK = 8, NAME_SIZE = 512, PATH_SIZE = 4096 };
 typedef struct builder {
     const zn_dataset_build_options *o;
     zn_dataset_writer *writer;
-    char (*names)[NAME_SIZE];   /* of the inputs, in the set */
-    char source[2 * NAME_SIZE]; /* whose frames are being read: a video, or a folder with frames */
-    zn_image *strip;            /* frames of the clip that is being made, one below the other */
-    int width, height;          /* of a frame in it */
-    int filled;                 /* frames in it */
-    int64_t clips, taken;       /* of the source: clips written, frames taken */
+    char (*names)[NAME_SIZE];         /* of the inputs, in the set */
+    char source[2 * NAME_SIZE];       /* whose frames are being read: a video, or a folder with frames */
+    zn_image *strip;                  /* frames of the clip that is being made, one below the other */
+    int width, height;                /* of a frame in it */
+    int filled;                       /* frames in it */
+    int64_t clips, taken;             /* of the source: clips written, frames taken */
+    char first[PATH_SIZE], why[1024]; /* the source that was skipped first, and its error */
     zn_dataset_build_result result;
 } builder;
 
@@ -56,7 +57,7 @@ static zn_status begin_strip(builder *b, const zn_image *frame)
     b->width = (int)(frame->width * scale + 0.5) / BLOCK * BLOCK;
     b->height = (int)(frame->height * scale + 0.5) / BLOCK * BLOCK;
     if (!b->width || !b->height)
-        return ZN_FAIL(ZN_EINVALID, "%s: frames of %dx%d are too small", b->source, frame->width, frame->height);
+        return ZN_FAIL(ZN_EINVALID, "frames of %dx%d are too small", frame->width, frame->height);
     return zn_image_new(b->width, b->height * b->o->clips, 8, &b->strip);
 }
 
@@ -98,11 +99,37 @@ static zn_status add_frame(builder *b, const zn_image *frame)
     return ++b->filled == b->o->clips ? write_clip(b) : ZN_OK;
 }
 
+static void report(const builder *b, const char *name, const char *why)
+{
+    if (b->o->skipped)
+        b->o->skipped(b->o->user, name, why);
+}
+
+/* Skips the source whose error this is, which does not name it. The first is reported once there is a second, or at the
+ * end: alone, it may be why the build fails. */
 static void skip(builder *b, const char *name)
 {
-    b->result.skipped++;
-    if (b->o->skipped)
-        b->o->skipped(b->o->user, name, zn_error_text());
+    if (++b->result.skipped == 1) {
+        snprintf(b->first, sizeof b->first, "%s", name);
+        snprintf(b->why, sizeof b->why, "%s", zn_error_text());
+        return;
+    }
+    if (b->result.skipped == 2)
+        report(b, b->first, b->why);
+    report(b, name, zn_error_text());
+}
+
+/* After the last source. */
+static zn_status end_skips(const builder *b)
+{
+    const bool names_it = strncmp(b->why, b->first, strlen(b->first)) == 0;
+    if (b->result.skipped == 1 && !b->result.pictures)
+        return ZN_FAIL(ZN_ENOTFOUND, "%s%s%s", names_it ? "" : b->first, names_it ? "" : ": ", b->why);
+    if (b->result.skipped == 1)
+        report(b, b->first, b->why);
+    return b->result.pictures
+               ? ZN_OK
+               : ZN_FAIL(ZN_ENOTFOUND, "%s: no clip of %d frames could be made", b->o->output, b->o->clips);
 }
 
 /* The end of a source; what does not fill a clip is dropped. */
@@ -113,8 +140,8 @@ static zn_status end_source(builder *b)
     b->taken = b->clips = 0;
     b->result.photos += clips > 0;
     if (!clips)
-        return ZN_FAIL(ZN_EINVALID, "%s: has only %lld frame%s, fewer than the %d of a clip", b->source,
-                       (long long)taken, taken == 1 ? "" : "s", b->o->clips);
+        return ZN_FAIL(ZN_EINVALID, "has only %lld frame%s, fewer than the %d of a clip", (long long)taken,
+                       taken == 1 ? "" : "s", b->o->clips);
     return ZN_OK;
 }
 
@@ -205,24 +232,56 @@ static int compare_entries(const void *x, const void *y)
     return numbers ? numbers : strcmp(a, b);
 }
 
+/* The images [begin,end) of the list, which lie in one folder: the frames of one video. Photos that only lie together
+ * are recognised by their sizes. done, share: of the input's progress. */
+static zn_status read_sequence(builder *b, int input, const zn_dataset *set, const entry *list, int64_t begin,
+                               int64_t end, double done, double share)
+{
+    int width = 0, height = 0;
+    for (int64_t i = begin; i < end; i++) {
+        zn_image *frame;
+        ZN_TRY(zn_dataset_read(set, list[i].index, &frame));
+        zn_status status = ZN_OK;
+        if (i == begin) {
+            width = frame->width;
+            height = frame->height;
+        }
+        if (frame->width != width || frame->height != height)
+            status = ZN_FAIL(ZN_EINVALID,
+                             "frames differ in size, so they are not of one video: %s has %dx%d and %s has %dx%d",
+                             list[begin].name, width, height, list[i].name, frame->width, frame->height);
+        if (status == ZN_OK)
+            status = add_frame(b, frame);
+        zn_image_free(frame);
+        ZN_TRY(status);
+        ZN_TRY(cancelled(b, input, done + share * (double)(i - begin)));
+    }
+    return end_source(b);
+}
+
 /* Each folder with images in it is a video of its own. films: how many sources of the folder were read before. */
 static zn_status read_frames(builder *b, int input, const zn_dataset *set, const entry *list, int64_t films)
 {
     const int64_t count = zn_dataset_count(set);
-    for (int64_t i = 0; i < count; i++) {
-        const char *name = list[i].name;
+    const double share = 1 / ((double)count * (double)(films + 1));
+    for (int64_t begin = 0, end; begin < count; begin = end) {
+        const char *name = list[begin].name;
         const size_t length = folder_length(name);
-        zn_image *frame;
+        for (end = begin + 1;
+             end < count && folder_length(list[end].name) == length && !strncmp(list[end].name, name, length);)
+            end++;
         snprintf(b->source, sizeof b->source, "%s%s%.*s", b->names[input], length ? "/" : "",
                  (int)zn_least((int)length, NAME_SIZE), name);
-        ZN_TRY(zn_dataset_read(set, list[i].index, &frame));
-        const zn_status status = add_frame(b, frame);
-        zn_image_free(frame);
-        ZN_TRY(status);
-        ZN_TRY(cancelled(b, input, ((double)films + (double)i / (double)count) / (double)(films + 1)));
-        if (i + 1 == count || folder_length(list[i + 1].name) != length || strncmp(list[i + 1].name, name, length))
-            if (end_source(b) != ZN_OK)
-                skip(b, b->source);
+        const double done = (double)films / (double)(films + 1) + share * (double)begin;
+        const zn_status status = read_sequence(b, input, set, list, begin, end, done, share);
+        if (ends_build(b, status))
+            return status;
+        if (status != ZN_OK) {
+            char folder[2 * PATH_SIZE];
+            snprintf(folder, sizeof folder, "%s%s%.*s", b->o->inputs[input], length ? "/" : "",
+                     (int)zn_least((int)length, NAME_SIZE), name);
+            skip(b, folder);
+        }
     }
     return ZN_OK;
 }
@@ -252,7 +311,7 @@ static zn_status read_films(builder *b, int input, const zn_dataset *films, int6
         if (ends_build(b, status))
             return status;
         if (status != ZN_OK)
-            skip(b, b->source);
+            skip(b, path);
     }
     return ZN_OK;
 }
@@ -297,9 +356,12 @@ static void name_input(builder *b, int input)
         }
 }
 
-/* Inputs that cannot be read, or are too short, are skipped. */
+/* Sources that cannot be read, or are too short, are skipped. */
 static zn_status build(builder *b)
 {
+    for (int i = 0; i < b->o->input_count; i++)
+        if (!zn_exists(b->o->inputs[i]))
+            return ZN_FAIL(ZN_ENOTFOUND, "%s: no such folder or video", b->o->inputs[i]);
     for (int i = 0; i < b->o->input_count; i++) {
         const char *path = b->o->inputs[i];
         name_input(b, i);
@@ -310,8 +372,7 @@ static zn_status build(builder *b)
         if (status != ZN_OK)
             skip(b, path);
     }
-    if (!b->result.pictures)
-        return ZN_FAIL(ZN_ENOTFOUND, "%s: no clip of %d frames could be made", b->o->output, b->o->clips);
+    ZN_TRY(end_skips(b));
     return zn_dataset_writer_commit(b->writer, &b->result.bytes);
 }
 
