@@ -2,6 +2,7 @@
  * lists the attributes. */
 #include "commands.h"
 #include "commands/diffusion.h"
+#include "options/model_names.h"
 #include "ui/report.h"
 
 #include <math.h>
@@ -41,26 +42,53 @@ static int parse_amounts(change *c, const char *text)
 
 /* ---- attributes ---- */
 
-/* After a failure of zn_diffae_find_attribute, whose sentence names the attributes that there are. */
-static void complain_unknown(const zn_diffae *d, const char *word)
+/* The bundled model that has this attribute, or NULL. `used` is the one that has not. */
+static const char *bundled_with(const char *word, const char *used)
 {
+    static const char *const bundled[] = { "diffae-faces", "diffae-pets" };
+    const char *found = NULL;
+    if (!word[strspn(word, "0123456789")])
+        return NULL; /* a number means something else in each model */
+    for (size_t i = 0; i < sizeof bundled / sizeof *bundled && !found; i++) {
+        zn_model *model = NULL;
+        zn_diffae *net = NULL;
+        int row;
+        if (strcmp(bundled[i], used) && zn_model_find(bundled[i], &model) == ZN_OK &&
+            zn_diffae_new(model, NULL, &net) == ZN_OK && zn_diffae_find_attribute(net, word, &row) == ZN_OK)
+            found = bundled[i];
+        zn_diffae_free(net);
+        zn_model_free(model);
+    }
+    return found;
+}
+
+/* After a failure of zn_diffae_find_attribute, whose sentence names the attributes that there are. */
+static void complain_unknown(const session *s, const char *word)
+{
+    const zn_diffae *d = diffusion_net(s);
+    char *why = must_copy(zn_error_text()), *model = s->o->model ? must_copy(s->o->model) : model_name(s->info->path);
     const char **names = must_alloc(NULL, (size_t)(zn_diffae_attribute_count(d) + 1) * sizeof *names);
     int count = 0;
     while ((names[count] = zn_diffae_attribute(d, count)) != NULL)
         count++;
-    const char *near = nearest_word(word, names, count);
-    if (near)
-        complain("there is no attribute '%s', did you mean '%s'?", word, near);
+    const char *near = nearest_word(word, names, count), *other = bundled_with(word, model);
+    if (other)
+        complain("%s has no attribute '%s', but %s has it: give --model %s", model, word, other, other);
+    else if (near)
+        complain("%s has no attribute '%s', did you mean '%s'?", model, word, near);
     else
-        complain("%s; --list prints all", zn_error_text());
+        complain("%s: %s; --list prints all", model, why);
     free(names);
+    free(model);
+    free(why);
 }
 
 /* Reports an error and returns 0 if the requested attribute does not exist. */
-static int find_attribute(change *c, const zn_diffae *d)
+static int find_attribute(change *c, const session *s)
 {
+    const zn_diffae *d = diffusion_net(s);
     if (zn_diffae_find_attribute(d, c->o->attribute, &c->row) != ZN_OK) {
-        complain_unknown(d, c->o->attribute);
+        complain_unknown(s, c->o->attribute);
         return 0;
     }
     const char *name = zn_diffae_attribute(d, c->row);
@@ -150,7 +178,7 @@ static int make(void *self, diffusion *d, results *r)
     change *c = self;
     parts p = { 0 };
     int status = 0;
-    if (!find_attribute(c, diffusion_net(d->s))) /* checked before the slow inversion to noise */
+    if (!find_attribute(c, d->s)) /* checked before the slow inversion to noise */
         return EXIT_FAILURE;
     zn_status done = diffusion_take(d, c->o->files[0], &p);
     for (int i = 0; i < c->count && done == ZN_OK && !status; i++) {

@@ -9,3 +9,8 @@ done
 # A breed is found by its name, in which case does not matter; both bundled ones lie side by side.
 zenith edit -q pet.png -m diffae-pets -p bf16 --attribute "shiba inu" --random-noise --steps 2 -o breed.png >/dev/null && echo "edited"
 zenith edit --list | grep -cw Smile
+# The default model has no such attribute, and the message names the one that has it.
+zenith edit -q pet.png --attribute dog --random-noise --steps 2 -o none.png
+echo "faces of dogs $?"
+zenith edit -q pet.png -m diffae-pets --attribute Catt --random-noise --steps 2 -o none.png
+echo "misspelt $?"
