@@ -123,6 +123,8 @@ typedef struct zn_arch {
     /* Optional: a new network of other proportions; fails with a sentence that says which are possible. NULL: width and
      * latent as wished. */
     zn_status (*resize)(zn_config *k, const zn_wishes *want);
+    /* Optional: what zn_wishes.layers counts in a network. NULL: it is not counted. */
+    int (*layers)(const zn_config *k);
     /* Optional: the form of a part that is to be added to a network, as the preset has it; width: of its inner layers,
      * 0: the preset's. */
     void (*plan_part)(zn_config *k, zn_part part, const zn_config *preset, int width);

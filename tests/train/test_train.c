@@ -174,10 +174,12 @@ static void weights_can_be_trained_further(void **state)
     o.run.folder = in_folder("none");
     write_text(recipe, "model: taesd\nwidth: 32\nbatch: 1\nsize: 8\nsteps: 1\nheld_out: 20\n");
     assert_int_equal(zn_train(&o, &r), ZN_EINVALID);
-    assert_non_null(strstr(zn_error_text(), "has a width of 64, but the recipe's network one of 32: set width=64"));
+    assert_non_null(
+        strstr(zn_error_text(), "has width 64, but the recipe's network has width 32: give --set width=64"));
     write_text(recipe, "model: taesd\nlatent: 16\nbatch: 1\nsize: 8\nsteps: 1\nheld_out: 20\n");
     assert_int_equal(zn_train(&o, &r), ZN_EINVALID);
-    assert_non_null(strstr(zn_error_text(), "does not fit the recipe's network (see latent and layers)"));
+    assert_non_null(
+        strstr(zn_error_text(), "has latent 4, but the recipe's network has latent 16: give --set latent=4"));
     write_text(recipe, "model: zenith-r\nbatch: 1\nsize: 8\nsteps: 1\nheld_out: 20\n");
     assert_int_equal(zn_train(&o, &r), ZN_EINVALID);
     assert_non_null(strstr(zn_error_text(), "a taesd, but the recipe trains a zenith-r"));

@@ -268,6 +268,9 @@ static zn_status resize(zn_config *k, const zn_wishes *want)
                    want->width, widths);
 }
 
+/* Of Mamba networks; U-Nets have levels. */
+static int layers(const zn_config *k) { return form_of(k)->mamba.net.width ? form_of(k)->mamba.net.blocks : 0; }
+
 /* As PyTorch does. */
 static const zn_start start[ZN_ROLES] = {
     [ZN_ROLE_WEIGHT] = { zn_start_linear, 0 }, [ZN_ROLE_BIAS] = { zn_start_linear, 0 }
@@ -279,6 +282,7 @@ const zn_arch zn_arch_diffae = { .name = "diffae",
                                  .can = ZN_EDITS | ZN_SAMPLES,
                                  .scope = { "encoder", "", "latent_net", "classifier" },
                                  .resize = resize,
+                                 .layers = layers,
                                  .adopt = adopt,
                                  .plan_part = plan_part,
                                  .network = network,

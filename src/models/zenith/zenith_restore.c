@@ -174,6 +174,8 @@ static zn_status resize(zn_config *k, const zn_wishes *want)
     return ZN_OK;
 }
 
+static int layers(const zn_config *k) { return ((const zn_restore_form *)zn_form_of(k))->quarter; }
+
 static const zn_start start[ZN_ROLES] = {
     [ZN_ROLE_WEIGHT] = { zn_start_he, 1 }, [ZN_ROLE_BIAS] = { zn_start_value, 0 }
 };
@@ -185,4 +187,5 @@ const zn_arch zn_arch_zenith_restore = { .name = "zenith-restore",
                                          .encode = restore,
                                          .recognise = recognise,
                                          .resize = resize,
+                                         .layers = layers,
                                          .start = start };

@@ -119,6 +119,8 @@ static zn_status resize(zn_config *k, const zn_wishes *want)
     return ZN_OK;
 }
 
+static int layers(const zn_config *k) { return ((const zn_zimage_mini_form *)zn_form_of(k))->dit.layers; }
+
 /* Rows of weights, [..][inputs]. */
 static void start_rows(const zn_fresh *p, float a)
 {
@@ -141,4 +143,5 @@ const zn_arch zn_arch_zimage = { .name = "zimage",
                                  .inputs = inputs,
                                  .recognise = recognise,
                                  .resize = resize,
+                                 .layers = layers,
                                  .start = start };

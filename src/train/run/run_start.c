@@ -5,17 +5,36 @@
 #include "train/run/run.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The setting of the recipe that makes the network another one than the weights'. */
+static int layers_of(const zn_model *m) { return m->arch->layers ? m->arch->layers(&m->config) : 0; }
+
+/* Names the settings of the recipe that make the network another one than the weights'. */
 static zn_status fail_other(const zn_model *m, const zn_model *from, const char *name, const char *parameter)
 {
-    if (from->config.width != m->config.width)
-        return ZN_FAIL(ZN_EINVALID, "%s has a width of %d, but the recipe's network one of %d: set width=%d", name,
-                       from->config.width, m->config.width, from->config.width);
-    return ZN_FAIL(ZN_EINVALID, "%s: its %s does not fit the recipe's network (see latent and layers)", name,
-                   parameter);
+    const struct {
+        const char *name;
+        int weights, recipe;
+    } settings[] = { { "width", from->config.width, m->config.width },
+                     { "latent", from->config.latent, m->config.latent },
+                     { "layers", layers_of(from), layers_of(m) } };
+    char theirs[64] = "", ours[64] = "", advice[96] = "";
+    size_t i = 0, a = 0, b = 0, c = 0;
+    if (strcmp(from->config.name, m->config.name) != 0)
+        return ZN_FAIL(ZN_EINVALID, "%s: a %s, but the recipe trains a %s: give --set model=%s", name,
+                       from->config.name, m->config.name, from->config.name);
+    for (; i < sizeof settings / sizeof *settings; i++) {
+        const int w = settings[i].weights, r = settings[i].recipe;
+        if (w == r || w < 1)
+            continue;
+        a += (size_t)snprintf(theirs + a, sizeof theirs - a, "%s%s %d", a ? " and " : "", settings[i].name, w);
+        b += (size_t)snprintf(ours + b, sizeof ours - b, "%s%s %d", b ? " and " : "", settings[i].name, r);
+        c += (size_t)snprintf(advice + c, sizeof advice - c, "%s--set %s=%d", c ? " " : "", settings[i].name, w);
+    }
+    return c ? ZN_FAIL(ZN_EINVALID, "%s has %s, but the recipe's network has %s: give %s", name, theirs, ours, advice)
+             : ZN_FAIL(ZN_EINVALID, "%s: its %s does not fit the recipe's network", name, parameter);
 }
 
 /* What the weights lack (one half of an autoencoder, say) keeps its fresh values. Parts that the network has must have
