@@ -103,10 +103,10 @@ const command command_table[] = {
       "Times a part of a model on random input after two warm-up runs, and compares it with the machine's peak. Without "
       "--model it uses the first model found, or a TAESD with random weights if there is none.",
       CMD_BENCH, 0, 0, bench_run },
-    { "train", "[RECIPE] --data PATH -o RUN [--resume]", "train a model on a folder of images",
+    { "train", "[RECIPE] --data PATH -o RUN | --resume RUN", "train a model on a folder of images",
       "Trains a model as described by a recipe: one of those below, or a .yaml file. The run's folder receives the recipe "
-      "as used, metrics, sample images, a report page, a checkpoint and the model. Ctrl-C saves; --resume continues as if "
-      "the run had never been stopped. mpirun -np N zenith train ... divides the work among N processes.",
+      "as used, metrics, sample images, a report page, a checkpoint and the model. Ctrl-C saves; --resume continues with "
+      "the same images as if the run had never been stopped; --data names them if they have moved. mpirun -np N zenith train ... divides the work among N processes.",
       CMD_TRAIN, 0, 1, train_run },
     { "dataset", "build DIR... -o SET.lmdb | info SET|DIR | show SET|DIR -o SHEET.png", "build and inspect data sets",
       "build packs photos into one .lmdb file: the centre square of each, scaled down to --size, or --crops N random "

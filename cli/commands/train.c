@@ -1,5 +1,6 @@
 /* zenith train: runs a recipe on a folder of images, with a bar that shows loss, speed and time left. */
 #include "commands.h"
+#include "files/files.h"
 #include "files/ranks.h"
 #include "ui/facts.h"
 #include "ui/monitor.h"
@@ -37,8 +38,20 @@ static void print_result(const options *o, const zn_train_result *r)
     facts_end(&f);
 }
 
-static int run_on(const options *o, zn_ranks *ranks)
+/* "train --resume RUN": what is a recipe otherwise names the run here. */
+static options name_run(const options *o)
 {
+    options mine = *o;
+    if (o->resume && !o->output && o->file_count == 1 && is_folder(o->files[0])) {
+        mine.output = o->files[0];
+        mine.file_count = 0;
+    }
+    return mine;
+}
+
+static int run_on(const options *given, zn_ranks *ranks)
+{
+    const options mine = name_run(given), *o = &mine;
     const int wrong = monitor_check(o);
     if (wrong)
         return wrong;

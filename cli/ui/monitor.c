@@ -168,7 +168,7 @@ static int lacks_place(const char *folder)
 
 int monitor_check(const options *o)
 {
-    if (!o->data)
+    if (!o->data && !o->resume)
         return usage_error(o->command->name, "--data is needed: a folder of images or an .lmdb data set");
     return o->output ? lacks_place(o->output) : usage_error(o->command->name, "-o is needed: the folder for the run");
 }
@@ -267,11 +267,10 @@ static char *shell_word(const char *word)
 static void tell_how_to_go_on(const monitor *m)
 {
     const options *o = m->o;
-    char *data = shell_word(o->data), *run = shell_word(o->output), ranks[32] = "";
+    char *run = shell_word(o->output), ranks[32] = "";
     if (m->ranks > 1)
         snprintf(ranks, sizeof ranks, "mpirun -np %d ", m->ranks);
-    note(o, "continue with: %szenith %s --resume --data %s -o %s", ranks, o->command->name, data, run);
-    free(data);
+    note(o, "continue with: %szenith %s --resume -o %s", ranks, o->command->name, run);
     free(run);
 }
 

@@ -37,7 +37,9 @@ typedef struct zn_train_progress {
 
 /* Options of zn_train and zn_distill. */
 typedef struct zn_run_options {
-    const char *data; /* a folder of images (with subfolders) or an .lmdb data set; of recipes with frames, of clips */
+    /* A folder of images (with subfolders) or an .lmdb data set; of recipes with frames, of clips. NULL with resume:
+     * those that the run had. */
+    const char *data;
     const char *folder; /* of the run; must be new or empty unless resume */
     const char *from;   /* weights to start from: name, file or folder; NULL: the recipe's, or random ones */
     /* Resume from the run's last checkpoint, or from the start if there is none. The run keeps its original options,

@@ -99,7 +99,9 @@ static void a_run_knows_its_pictures(void **state)
     rename(in_folder("here"), in_folder("there")); /* the same pictures */
     resume_with("run", "there", 2, &r, &w);
     assert_int_equal(w.remarks, 0);
-    assert_string_equal(text_of("run/data.jsonl"), first);
+    snprintf(part, sizeof part, "{\"step\": 0, \"path\": \"%s\", \"pictures\": 20, ", in_folder("there"));
+    assert_memory_equal(text_of("run/data.jsonl"), part, strlen(part)); /* where the next call finds them */
+    assert_string_equal(strstr(text_of("run/data.jsonl"), "\"pictures\""), strstr(first, "\"pictures\""));
     make_pictures(in_folder("there/more"), 1, 16); /* one more */
     resume_with("run", "there", 3, &r, &w);
     assert_int_equal(w.remarks, 1);

@@ -176,6 +176,8 @@ static zn_status prepare(zn_run *r)
     int stage = 0;
     ZN_TRY(check_task(r));
     ZN_TRY(borrow_context(r));
+    if (!r->options.data)
+        return ZN_FAIL(ZN_EINVALID, "a run needs images to learn from: a folder or an .lmdb data set");
     ZN_TRY(zn_dataset_open(r->options.data, &r->set));
     zn_run_path(r, "checkpoint.safetensors", path);
     if (r->has_checkpoint)

@@ -115,6 +115,7 @@ typedef struct zn_run {
     zn_run_conditions on; /* instead of the above, but for batch and inputs */
     zn_run_captions said_of;
     zn_run_origin origin;
+    char data[4096];     /* what options.data is, where the call names none */
     char digest[65];     /* of the teacher's weights or the labels; empty: it has neither */
     DIR *lock;           /* on the folder, held by rank 0 */
     bool has_checkpoint; /* to resume from; a run cut off before its first one starts over */
@@ -138,6 +139,8 @@ void zn_run_unlock_folder(zn_run *r);
 
 /* Which images the run has, into its folder; if they are not those it had before, the caller is notified. */
 ZN_MUST_USE zn_status zn_run_note_data(zn_run *r);
+/* Of a resumed run whose call names no images: those it had, which the folder tells. Fails if they are gone. */
+ZN_MUST_USE zn_status zn_run_recall_data(zn_run *r);
 
 /* How the run was begun: what the folder tells of it, and this call's part of it, into the folder. If this is another
  * number of ranks, so that sums will be rounded otherwise, the caller is notified. */

@@ -13,6 +13,7 @@
 #include <string.h>
 
 typedef struct pictures {
+    int64_t step; /* the first one */
     char path[PATH_MAX];
     int64_t count;
     char digest[65];
@@ -34,12 +35,12 @@ static void digest_of(const zn_dataset *set, char hex[65])
 static bool read_line(const char *line, size_t length, int64_t end, pictures *out)
 {
     zn_json doc;
-    int64_t step = end;
+    out->step = end;
     if (zn_json_parse(&doc, line, length, "data.jsonl") != ZN_OK)
         return false;
     const char *path = zn_json_string(zn_json_get(doc.root, "path"));
     const char *digest = zn_json_string(zn_json_get(doc.root, "digest"));
-    const bool good = zn_json_i64(zn_json_get(doc.root, "step"), &step) && step < end && path && digest &&
+    const bool good = zn_json_i64(zn_json_get(doc.root, "step"), &out->step) && out->step < end && path && digest &&
                       zn_json_i64(zn_json_get(doc.root, "pictures"), &out->count);
     snprintf(out->path, sizeof out->path, "%s", good ? path : "");
     snprintf(out->digest, sizeof out->digest, "%s", good ? digest : "");
@@ -47,11 +48,13 @@ static bool read_line(const char *line, size_t length, int64_t end, pictures *ou
     return good;
 }
 
-/* Keeps the lines of steps that are done, and the last of them as `was`, which stays empty if there is none. */
-static zn_status read_old(const char *path, int64_t end, pictures *was, zn_json_out *text)
+/* Keeps the lines of steps that are done, and the last of them as `was`, which stays empty if there is none. Where
+ * that line begins in the text is *last. */
+static zn_status read_old(const char *path, int64_t end, pictures *was, zn_json_out *text, size_t *last)
 {
     zn_map map;
     *was = (pictures){ 0 };
+    *last = 0;
     const zn_status status = zn_map_open(&map, path);
     if (status != ZN_OK) /* a new run, or one of a time without this file; or it cannot be read */
         return status == ZN_ENOTFOUND ? ZN_OK : status;
@@ -59,6 +62,7 @@ static zn_status read_old(const char *path, int64_t end, pictures *was, zn_json_
         const char *line = (const char *)map.bytes + at, *over = memchr(line, '\n', map.size - at);
         if (!over || !read_line(line, (size_t)(over - line), end, was))
             break;
+        *last = text->size;
         zn_json_out_raw(text, line, (size_t)(over - line) + 1);
         at += (size_t)(over - line) + 1;
     }
@@ -77,7 +81,7 @@ static int64_t count_held_out(const zn_run *r, int percent)
 static void add_line(const zn_run *r, const pictures *p, zn_json_out *text)
 {
     const int64_t held_out = count_held_out(r, r->recipe.held_out);
-    zn_json_out_format(text, "{\"step\": %lld, \"path\": ", (long long)r->first);
+    zn_json_out_format(text, "{\"step\": %lld, \"path\": ", (long long)p->step);
     zn_json_out_string(text, p->path);
     zn_json_out_format(text, ", \"pictures\": %lld, \"training\": %lld, \"held_out\": %lld, \"digest\": \"%s\"}\n",
                        (long long)p->count, (long long)(p->count - held_out), (long long)held_out, p->digest);
@@ -115,8 +119,9 @@ static void tell_none_held_out(const zn_run *r)
 zn_status zn_run_note_data(zn_run *r)
 {
     char path[ZN_RUN_PATH];
-    pictures was, now = { .count = zn_dataset_count(r->set) };
+    pictures was, now = { .step = r->first, .count = zn_dataset_count(r->set) };
     zn_json_out text = { 0 };
+    size_t last;
     zn_status status = ZN_OK;
     if (r->first == zn_run_steps_before(r, r->stage_count))
         return ZN_OK; /* nothing will be done with them */
@@ -124,16 +129,45 @@ zn_status zn_run_note_data(zn_run *r)
         snprintf(now.path, sizeof now.path, "%s", r->options.data);
     digest_of(r->set, now.digest);
     zn_run_path(r, "data.jsonl", path);
-    ZN_TRY(read_old(path, r->first, &was, &text));
-    if (strcmp(was.digest, now.digest)) {
-        r->other_data = was.digest[0] != 0;
+    ZN_TRY(read_old(path, r->first, &was, &text, &last));
+    const bool moved = strcmp(was.path, now.path) != 0, same = strcmp(was.digest, now.digest) == 0;
+    if (!same || moved) {
+        r->other_data = !same && was.digest[0] != 0;
         if (r->other_data)
             tell(r, &was, &now);
-        tell_none_held_out(r);
+        if (!same)
+            tell_none_held_out(r);
+        if (same) { /* the same images elsewhere: the next call finds them there */
+            now.step = was.step;
+            text.size = last;
+        }
         add_line(r, &now, &text);
         status = text.failed ? ZN_FAIL(ZN_ENOMEM, "out of memory for the names of data")
                              : zn_file_write(path, text.bytes, text.size);
     }
     zn_json_out_free(&text);
     return status;
+}
+
+zn_status zn_run_recall_data(zn_run *r)
+{
+    char path[ZN_RUN_PATH];
+    pictures was;
+    zn_json_out text = { 0 };
+    size_t last;
+    zn_run_path(r, "data.jsonl", path);
+    const zn_status status = read_old(path, INT64_MAX, &was, &text, &last);
+    zn_json_out_free(&text);
+    ZN_TRY(status);
+    if (!was.path[0])
+        return ZN_FAIL(ZN_ENOTFOUND, "%s does not tell which images it was trained on: name them with --data",
+                       r->options.folder);
+    if (!zn_exists(was.path))
+        return ZN_FAIL(ZN_ENOTFOUND,
+                       "the images that %s was trained on are gone from %s: say with --data where they "
+                       "are now",
+                       r->options.folder, was.path);
+    snprintf(r->data, sizeof r->data, "%s", was.path);
+    r->options.data = r->data;
+    return ZN_OK;
 }

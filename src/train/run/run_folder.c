@@ -67,7 +67,7 @@ zn_status zn_run_read_recipe(zn_run *r)
         return ZN_FAIL(ZN_ENOTFOUND, "%s: no checkpoint to resume from", r->options.folder);
     ZN_TRY(zn_recipe_read(path, &r->recipe));
     zn_run_read_origin(r);
-    return ZN_OK;
+    return r->options.data ? ZN_OK : zn_run_recall_data(r);
 }
 
 zn_status zn_run_make_folder(zn_run *r)

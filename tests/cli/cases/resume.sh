@@ -41,3 +41,23 @@ grep -o 'teacher.safetensors: .*' message
 zenith distill --teacher gone.safetensors --data pictures -o small --resume -q | grep '^steps'
 zenith distill --data pictures -o small --resume --steps 4
 echo "status $?"
+
+# The images are those of the first call, from another folder too; --data names others, or where they are now.
+mkdir -p elsewhere
+(cd elsewhere && zenith train --resume ../run --steps 3 -q | grep '^steps')
+zenith train --resume -o run --steps 4 -q | grep '^steps'
+mv pictures photos
+zenith train --resume run --steps 5 2>message
+echo "status $?"
+sed "s,$PWD/,," message
+zenith train --resume --data photos -o run --steps 5 -q | grep '^steps'
+zenith train --resume run --steps 6 -q | grep '^steps'
+grep -c . run/data.jsonl
+zenith distill -o small --resume 2>message
+echo "status $?"
+sed "s,$PWD/,," message
+rm run/data.jsonl
+zenith train --resume run --steps 7
+echo "status $?"
+zenith train zenith-r -o new
+echo "status $?"
