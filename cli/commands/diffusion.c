@@ -247,7 +247,7 @@ static int run(session *s, const diffusion_command *c, results *r)
     int status = c->make(c->self, &d, r);
     if (!status)
         status = results_write(r);
-    if (!status && !results_to_standard_output(r))
+    if (!status && !results_to_standard_output(r) && (s->o->json || !s->o->quiet))
         report(c, &d, r, now_ms() - start);
     return status;
 }

@@ -78,7 +78,8 @@ int field_sample_points(const options *o)
         const size_t width = (size_t)zn_diffae_width(diffusion_net(&s)), count = (size_t)o->points;
         float *numbers = must_alloc(NULL, (width + 5 * count) * sizeof *numbers);
         if (draw_points(&s, numbers, numbers + width, numbers + width + 2 * count) == ZN_OK) {
-            report(&s, now_ms() - start);
+            if (o->json || !o->quiet)
+                report(&s, now_ms() - start);
         } else {
             complain_about(s.info->path);
             status = EXIT_FAILURE;

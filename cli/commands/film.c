@@ -125,7 +125,8 @@ static int run(const options *o, unsigned needs, int measured, zn_status (*proce
             complain_about(o->files[0]);
         else {
             remark(&t);
-            report(&t);
+            if (o->json || !o->quiet || measured)
+                report(&t);
         }
         film_free(&t.pipe);
         code = status == ZN_OK ? 0 : EXIT_FAILURE;

@@ -28,7 +28,7 @@ cmp -s n0.png r1.png && echo "the picture's own noise is not used"
 zenith edit --list --model auto --classifier classifier
 zenith edit --list --model classifier --json | jsoncheck attributes
 zenith edit --list --model classifier pictures/1.png | sed -E 's/ +[0-9.]+ %/ N %/'
-edit() { zenith edit -q pictures/1.png --classifier classifier $steps --attribute "$@" >text || echo "edit fails"; }
+edit() { zenith edit pictures/1.png --classifier classifier $steps --attribute "$@" 2>/dev/null >text || echo "edit fails"; }
 edit smiling --amount 0 -o e0.png
 [[ $(zenith compare --json r1.png e0.png | jsoncheck -p max_difference) -le 1 ]] || echo "an edit of 0 is a change"
 edit Smiling --amount -30 -o e1.png
@@ -55,7 +55,7 @@ zenith info --json sheet.png | jsoncheck -p width height
 between -o - | cmp - sheet.png
 
 # Samples: each has its seed, whatever the number of pictures and of threads.
-sample() { zenith sample -q --model auto --latent latent --steps 5 --latent-steps 5 "$@"; }
+sample() { zenith sample --model auto --latent latent --steps 5 --latent-steps 5 "$@"; }
 sample -o sheet5.png --count 5 | grep -E '^(images|width|height|seed) '
 for n in 1 3; do
     sample -o again.png --count 5 --threads $n >/dev/null

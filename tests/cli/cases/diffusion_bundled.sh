@@ -13,14 +13,14 @@ zenith convert -q whole/model.safetensors models/diffae-faces/model.safetensors 
 export ZENITH_MODELS=$PWD/models
 zenith models --json | grep -o '"diffae-faces"' | head -1
 zenith edit --list
-zenith edit -q pictures/1.png --attribute smile --random-noise --steps 2 -o edit.png >/dev/null && echo "edited"
-zenith interpolate -q pictures/*.png --random-noise --frames 2 --steps 2 -o both.png >/dev/null && echo "interpolated"
+zenith edit -q pictures/1.png --attribute smile --random-noise --steps 2 -o edit.png && echo "edited"
+zenith interpolate -q pictures/*.png --random-noise --frames 2 --steps 2 -o both.png && echo "interpolated"
 makeimage grey.png 64 64 1 8 grey
-zenith edit -q grey.png --attribute smile --random-noise --steps 2 -o greyed.png >/dev/null
-zenith interpolate -q grey.png grey.png --random-noise --frames 2 --steps 2 -o between.png >/dev/null
+zenith edit -q grey.png --attribute smile --random-noise --steps 2 -o greyed.png
+zenith interpolate -q grey.png grey.png --random-noise --frames 2 --steps 2 -o between.png
 zenith info --json greyed.png | grep -o '"grey": true'
 zenith info --json between.png | grep -o '"grey": true'
-zenith sample -q --steps 2 --latent-steps 2 -o new.png >/dev/null && echo "sampled"
+zenith sample -q --steps 2 --latent-steps 2 -o new.png && echo "sampled"
 zenith reconstruct -q pictures/1.png -m diffae-faces --random-noise --steps 2 -o back.png >/dev/null && echo "reconstructed"
 
 # The bundled ones: at most 13 MB, with all parts, and attributes that the documents name.
