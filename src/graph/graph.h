@@ -131,7 +131,7 @@ typedef struct zn_needs {
     size_t prepared;  /* kept between runs */
     size_t packed;    /* made from constant weights only, kept between runs, same for every image size (packs.h) */
     size_t refreshed; /* made from constants in every run, before the node runs, because parameters change */
-    bool replaces;    /* packed replaces weights in their file format, which a device then needs no copy of */
+    bool replaces;    /* packed replaces the weights that it is made from, which a device then needs no copy of */
 } zn_needs;
 
 /* Which values of a node may be kept in 16 bits. */

@@ -97,9 +97,12 @@ static zn_status add_packed(zn_mirror *m, const zn_packed *w, int64_t rows)
  * words is large, and few rows of it are used. */
 static zn_status add_sources(zn_mirror *m, const zn_plan *plan, const zn_prepare *p, bool changing, const zn_node *n)
 {
-    const bool reads_packed = !n->on_host && !zn_needs_of(n, p).replaces;
+    const bool replaces = !n->on_host && zn_needs_of(n, p).replaces, reads_packed = !n->on_host && !replaces;
+    const unsigned replaced = replaces ? n->op->packing(n, p).sources : 0;
     for (int s = 0; s < n->source_count; s++) {
         zn_node *source = n->source[s];
+        if (replaced >> s & 1 && source->data)
+            continue;
         if (source->op == &zn_op_input || (changing && source->op == &zn_op_parameter && source->data))
             ZN_TRY(add_input(m, plan, source));
         else if (source->op == &zn_op_parameter && source->data)

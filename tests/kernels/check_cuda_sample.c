@@ -75,6 +75,22 @@ static void check_frames(int64_t size, int frames)
     cuda_shared_free(start);
 }
 
+/* Without frames before the first, and with them. */
+static void check_stack(int c, zn_type type)
+{
+    enum { FRAMES = 4, DEPTH = 3, PIXELS = 35, RESULTS = FRAMES * PIXELS * ZN_STACKED };
+    zn_rng rng = zn_rng_new(34);
+    float *x = cuda_shared_normal(&rng, FRAMES * PIXELS * c, 1);
+    float *before = cuda_shared_normal(&rng, (DEPTH - 1) * PIXELS * c, 1);
+    zn_stack_args a = { .x = x, .frames = FRAMES, .depth = DEPTH, .c = c, .pixels = PIXELS, .type = type };
+    for (int with = 0; with < 2; with++) {
+        a.before = with ? before : NULL;
+        cuda_check("stack_frames", zn_k_stack_frames, FRAMES * PIXELS, &a, &a.y, NULL, RESULTS / 2, 0);
+    }
+    cuda_shared_free(x);
+    cuda_shared_free(before);
+}
+
 void cuda_check_samples(void)
 {
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
@@ -85,4 +101,8 @@ void cuda_check_samples(void)
     }
     check_frames(20, 600);
     check_frames(ZN_FRAME_PIECE + 3, 4);
+    if (is_meant("stack_frames")) {
+        check_stack(3, ZN_TYPE_BF16);
+        check_stack(2, ZN_TYPE_F16);
+    }
 }

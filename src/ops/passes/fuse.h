@@ -17,6 +17,13 @@ typedef struct zn_gated_norm {
     bool codes;    /* the result is FP8 codes */
 } zn_gated_norm;
 
+/* Those of zn_graph_fuse_frames. */
+extern const zn_op zn_op_conv_frames;
+typedef struct zn_conv_frames {
+    int pad;
+    bool before, bias, residual; /* sources that it has */
+} zn_conv_frames;
+
 /* Those of zn_graph_use_fp8. */
 extern const zn_op zn_op_matrix_fp8, zn_op_silu_multiply_fp8;
 typedef struct zn_fp8_product {

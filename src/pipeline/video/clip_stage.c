@@ -32,6 +32,8 @@ static zn_status make_graph(zn_clip_stage *s, const zn_clip_work *w, int frames,
     memcpy(outputs + 1, s->stream.after, sizeof *outputs * (size_t)s->stream.count);
     *count = s->stream.count + 1;
     zn_graph_fuse(s->graph, outputs, *count);
+    if (w->options->device)
+        zn_graph_fuse_frames(s->graph, outputs, *count);
     return ZN_OK;
 }
 

@@ -1,5 +1,5 @@
-/* Reorders video frames; ref/basic/frames.c is the reference. The list of frames is in the settings of a node, which a
- * device does not see, so it travels with the launch. */
+/* Reorders video frames, and makes channels of them; ref/basic/frames.c is the reference. The list of frames is in the
+ * settings of a node, which a device does not see, so it travels with the launch. */
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/rows.h"
 
@@ -64,7 +64,47 @@ template <typename F> static void launch_lists(zn_device *d, const void *args, b
     }
 }
 
+/* Rows are pixels of all frames, columns are channels of the result. */
+struct stacked {
+    zn_stack_args a;
+    int64_t rows;
+    int columns;
+    __device__ float number(int64_t row, int age, int channel) const
+    {
+        const int64_t frame = quotient(row, a.pixels) - age, at = row - age * a.pixels;
+        if (frame >= 0)
+            return a.x[at * a.c + channel];
+        return a.before ? a.before[(at + (a.depth - 1) * a.pixels) * a.c + channel] : 0;
+    }
+    template <int N> __device__ void at(int64_t row, int64_t column) const
+    {
+        const int each = a.depth * a.c;
+        floats<N> y = {};
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            const int k = (int)column + i, place = k % each;
+            if (k >= 3 * each)
+                continue;
+            const float x = number(row, place / a.c, place % a.c), high = rounded(x);
+            y.v[i] = k / each == 1 ? x - high : high;
+        }
+        store_as<N>(a.y, (row * columns + column) / N, a.type, y);
+    }
+    __device__ float rounded(float x) const
+    {
+        return a.type == ZN_TYPE_F16 ? f16_pair::low(f16_pair::of(x, 0)) : bf16_pair::low(bf16_pair::of(x, 0));
+    }
+};
+
 extern "C" {
+void zn_cuda_stack_frames(zn_device *d, const void *args, int64_t)
+{
+    zn_stack_args a = *static_cast<const zn_stack_args *>(args);
+    to_device(d, a.x);
+    to_device(d, a.before);
+    to_device(d, a.y);
+    launch_rows(d, stacked{ a, a.frames * a.pixels, ZN_STACKED }, is_aligned(a.y));
+}
 void zn_cuda_frames(zn_device *d, const void *args, int64_t) { launch_lists<reordered>(d, args, false); }
 void zn_cuda_frames_grad(zn_device *d, const void *args, int64_t) { launch_lists<reordered_back>(d, args, true); }
 }

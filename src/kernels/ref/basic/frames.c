@@ -1,6 +1,8 @@
 /* Reorders frames. */
 #include "kernels/frames.h"
 
+#include "base/convert.h"
+
 #include <string.h>
 
 /* The part of a frame that a unit computes. */
@@ -39,4 +41,26 @@ void zn_k_frames_grad(const void *args, zn_range r)
                 to[i] += dy[i];
         }
     }
+}
+
+static float number_of(const zn_stack_args *a, int64_t unit, int age, int channel)
+{
+    const int64_t frame = unit / a->pixels - age, pixel = unit % a->pixels, kept = frame + a->depth - 1;
+    return frame >= 0  ? a->x[(frame * a->pixels + pixel) * a->c + channel]
+           : a->before ? a->before[(kept * a->pixels + pixel) * a->c + channel]
+                       : 0;
+}
+
+void zn_k_stack_frames(const void *args, zn_range r)
+{
+    const zn_stack_args *a = args;
+    const int each = a->depth * a->c;
+    for (int64_t i = r.begin; i < r.end; i++)
+        for (int k = 0; k < ZN_STACKED; k++) {
+            const float x = k < 3 * each ? number_of(a, i, k % each / a->c, k % a->c) : 0;
+            const float high =
+                a->type == ZN_TYPE_F16 ? zn_f16_to_f32(zn_f32_to_f16(x)) : zn_bf16_to_f32(zn_f32_to_bf16(x));
+            const float y = k / each == 1 ? x - high : high;
+            ((uint16_t *)a->y)[i * ZN_STACKED + k] = a->type == ZN_TYPE_F16 ? zn_f32_to_f16(y) : zn_f32_to_bf16(y);
+        }
 }
