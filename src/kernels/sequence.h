@@ -10,7 +10,8 @@
 
 /* y[t][c] = bias[c] + sum over k < taps of w[k][c] x[t - taps + 1 + k][c], zero before the first token. `back`: the
  * gradient with respect to x, y[t] = sum of w[k] x[t + taps - 1 - k]. Units are tokens. The weight gradient has
- * zn_sum_blocks(tokens) units (kernels/mix.h) and writes partial [blocks][taps][channels]. */
+ * zn_sum_blocks(tokens) units, on a device zn_sum_parts (kernels/mix.h), and writes partial [blocks][taps][channels].
+ */
 typedef struct zn_causal_conv_args {
     const float *x, *dy;
     const float *w;    /* [taps][channels] */

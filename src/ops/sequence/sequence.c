@@ -1,6 +1,7 @@
 /* Ops on sequences of tokens [N,..,C] (kernels/sequence.h): causal convolution, reordering of tokens, their mean. */
 #include "kernels/sequence.h"
 
+#include "base/cpu.h"
 #include "base/fail.h"
 #include "kernels/kernels.h"
 #include "kernels/mix.h"
@@ -85,15 +86,14 @@ zn_node *zn_causal_conv(zn_node *x, zn_node *w, zn_node *bias)
 
 static zn_needs weight_grad_needs(const zn_node *n, const zn_prepare *p)
 {
-    (void)p;
-    const int64_t blocks = zn_sum_blocks(zn_positions(n->source[0]));
+    const int64_t blocks = zn_sum_parts(zn_positions(n->source[0]), p->cpu & ZN_CPU_CUDA);
     return (zn_needs){ .shared_scratch = sizeof(float) * (size_t)((blocks + 1) * zn_shape_count(n->shape)) };
 }
 
 static void weight_grad_run(const zn_node *n, const zn_launch_context *c)
 {
     const zn_node *x = n->source[0];
-    const int64_t count = zn_shape_count(n->shape), blocks = zn_sum_blocks(zn_positions(x));
+    const int64_t count = zn_shape_count(n->shape), blocks = zn_sum_parts(zn_positions(x), c->device);
     const zn_causal_conv_args a = { .x = x->data,
                                     .dy = n->source[2]->data,
                                     .partial = (float *)c->shared + count,

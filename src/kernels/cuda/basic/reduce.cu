@@ -75,11 +75,13 @@ void zn_cuda_channel_sum(zn_device *d, const void *args, int64_t units)
 /* All elements: units is their number. */
 void zn_cuda_sum_partials(zn_device *d, const void *args, int64_t units)
 {
-    enum { MANY = 1 << 12, LONG = 512 };
+    enum { MANY = 1 << 12, LONG = 512, FEW = 8 };
     task<zn_reduce_args> t = { *static_cast<const zn_reduce_args *>(args), units };
     to_device(d, t.a.x);
     to_device(d, t.a.y);
-    if (t.a.rows >= MANY)
+    if (t.a.rows >= MANY && t.a.c <= FEW)
+        launch_width<THREADS, THREADS>(d, t);
+    else if (t.a.rows >= MANY)
         launch_width<32, THREADS>(d, t);
     else if (t.a.c >= LONG)
         launch_width<8, 4 * THREADS>(d, t);

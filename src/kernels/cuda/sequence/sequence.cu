@@ -34,7 +34,9 @@ struct convolved {
     }
 };
 
-/* Rows are blocks of tokens and taps. */
+/* Rows are blocks of tokens and groups of GRAD_TAPS taps, which share what is loaded of dy. */
+enum { GRAD_TAPS = 4 };
+
 struct weight_sums {
     zn_causal_conv_args a;
     int64_t block; /* tokens */
@@ -42,19 +44,23 @@ struct weight_sums {
     int columns;
     template <int N> __device__ void at(int64_t row, int64_t c) const
     {
-        const int64_t unit = row / a.taps, tokens = a.sequences * a.length, begin = unit * block;
-        const int64_t end = begin + block < tokens ? begin + block : tokens, away = row % a.taps - a.taps + 1;
-        floats<N> sum = {};
+        const int groups = (a.taps + GRAD_TAPS - 1) / GRAD_TAPS, first = (int)(row % groups) * GRAD_TAPS;
+        const int64_t unit = row / groups, tokens = a.sequences * a.length, begin = unit * block;
+        const int64_t end = begin + block < tokens ? begin + block : tokens;
+        float sum[GRAD_TAPS] = {};
         int64_t token = begin % a.length;
-        for (int64_t i = begin; i < end; i++, token = token + 1 < a.length ? token + 1 : 0) {
-            if (token + away < 0)
-                continue;
-            const floats<N> dy = load<N>(a.dy + i * a.channels + c, 0);
-            const floats<N> x = load<N>(a.x + (i + away) * a.channels + c, 0);
-            for (int k = 0; k < N; k++)
-                sum.v[k] += dy.v[k] * x.v[k];
+#pragma unroll 4
+        for (int64_t i = begin; i < end; i++) {
+            const float dy = a.dy[i * a.channels + c];
+#pragma unroll
+            for (int k = 0; k < GRAD_TAPS; k++) {
+                const int away = first + k - a.taps + 1;
+                sum[k] += away <= 0 && token + away >= 0 ? dy * a.x[(i + away) * a.channels + c] : 0;
+            }
+            token = token + 1 < a.length ? token + 1 : 0;
         }
-        store(a.partial + row * a.channels + c, 0, sum);
+        for (int k = 0; k < GRAD_TAPS && first + k < a.taps; k++)
+            a.partial[(unit * a.taps + first + k) * a.channels + c] = sum[k];
     }
 };
 
@@ -78,24 +84,48 @@ static __device__ int64_t index_at(const float *table, int64_t length)
     return *table >= 0 && *table < (float)length ? (int64_t)*table : -1;
 }
 
+/* Rows are GATHER_TOKENS neighbouring tokens: a thread waits for their indices, and then for their values, at once. */
+enum { GATHER_TOKENS = 4 };
+
 struct gathered {
     zn_gather_args a;
-    int64_t rows;
+    int64_t tokens, rows;
     int columns;
-    template <int N> __device__ void at(int64_t token, int64_t c) const
+    template <int N> __device__ void at(int64_t row, int64_t c) const
     {
-        const int64_t sequence = quotient(token, a.length), first = sequence * a.length;
-        const float *table = a.table + (sequence * a.rows + a.row) * a.length + token - first;
-        floats<N> y = {};
-        for (int k = 0; k < a.count; k++) {
-            const int64_t from = index_at(table + k * a.length, a.length);
-            if (from < 0)
-                continue;
-            const floats<N> x = load<N>(a.x[k] + (first + from) * a.channels + c, 0);
-            for (int i = 0; i < N; i++)
-                y.v[i] += a.scale * x.v[i];
+        const int64_t begin = row * GATHER_TOKENS;
+        int64_t sequence = quotient(begin, a.length), place = begin - sequence * a.length;
+        const float *table[GATHER_TOKENS];
+        int64_t first[GATHER_TOKENS]; /* of the token's sequence */
+        floats<N> y[GATHER_TOKENS] = {};
+#pragma unroll
+        for (int j = 0; j < GATHER_TOKENS; j++) {
+            table[j] = a.table + (sequence * a.rows + a.row) * a.length + place;
+            first[j] = sequence * a.length;
+            place = place + 1 < a.length ? place + 1 : 0;
+            sequence += place == 0;
         }
-        store(a.y + token * a.channels + c, 0, y);
+#pragma unroll
+        for (int k = 0; k < ZN_GATHER_SOURCES; k++) { /* a.x is indexed by constants, or it would be copied */
+            if (k >= a.count)
+                break;
+            int64_t from[GATHER_TOKENS];
+#pragma unroll
+            for (int j = 0; j < GATHER_TOKENS; j++)
+                from[j] = begin + j < tokens ? index_at(table[j] + k * a.length, a.length) : -1;
+#pragma unroll
+            for (int j = 0; j < GATHER_TOKENS; j++) {
+                floats<N> x = {};
+                if (from[j] >= 0)
+                    x = load<N>(a.x[k] + (first[j] + from[j]) * a.channels + c, 0);
+                for (int i = 0; i < N; i++)
+                    y[j].v[i] += a.scale * x.v[i];
+            }
+        }
+#pragma unroll
+        for (int j = 0; j < GATHER_TOKENS; j++)
+            if (begin + j < tokens)
+                store(a.y + (begin + j) * a.channels + c, 0, y[j]);
     }
 };
 
@@ -222,7 +252,8 @@ void zn_cuda_causal_conv(zn_device *d, const void *args, int64_t tokens)
 void zn_cuda_causal_conv_weight_grad(zn_device *d, const void *args, int64_t blocks)
 {
     const zn_causal_conv_args a = conv_args(d, args);
-    launch_rows(d, weight_sums{ a, zn_sum_block(a.sequences * a.length), blocks * a.taps, a.channels }, false);
+    const int64_t tokens = a.sequences * a.length, groups = (a.taps + GRAD_TAPS - 1) / GRAD_TAPS;
+    launch_rows(d, weight_sums{ a, blocks ? (tokens + blocks - 1) / blocks : 0, blocks * groups, a.channels }, false);
 }
 
 void zn_cuda_gather(zn_device *d, const void *args, int64_t tokens)
@@ -235,7 +266,8 @@ void zn_cuda_gather(zn_device *d, const void *args, int64_t tokens)
     }
     to_device(d, a.table);
     to_device(d, a.y);
-    launch_rows(d, gathered{ a, tokens, a.channels }, aligned && is_aligned(a.y));
+    launch_rows(d, gathered{ a, tokens, (tokens + GATHER_TOKENS - 1) / GATHER_TOKENS, a.channels },
+                aligned && is_aligned(a.y));
 }
 
 void zn_cuda_mean_tokens(zn_device *d, const void *args, int64_t units)
