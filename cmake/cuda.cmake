@@ -54,7 +54,9 @@ function(zenith_device_sources)
     cuda/basic/unpack.cu
     cuda/conv/channel_conv.cu
     cuda/conv/conv.cu
+    cuda/conv/conv_few.cu
     cuda/conv/conv_grad.cu
+    cuda/conv/conv_grad_few.cu
     cuda/conv/conv_grad_half.cu
     cuda/conv/conv_half.cu
     cuda/conv/conv_parts.cu

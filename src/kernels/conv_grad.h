@@ -15,6 +15,7 @@ typedef struct zn_conv_grad_args {
     const float *x;  /* [n][h][w][cin] */
     const float *dy; /* [n][oh][ow][cout] */
     float *dw;       /* [kh][kw][cin][cout] */
+    bool sums;       /* only for kernels with `sums`: [cout] follow dw, the sums of dy over all pixels */
     void *shared;    /* shared_bytes, aligned to 64 */
     int stage;
     zn_type x_type, dy_type; /* other than F32 only for kernels with `narrow` */
@@ -27,8 +28,9 @@ typedef struct zn_conv_grad_kernel {
     uint32_t cpu;      /* ZN_CPU_ flags that the kernel needs */
     float tolerance;   /* relative RMS error against ref on normal random data */
     bool narrow;       /* x and dy may each be of the type of `math` instead of F32 */
+    bool sums;         /* can add up dy, the gradient of a bias, while it reads it for the products */
     bool (*supports)(const zn_conv_shape *s);
-    size_t (*shared_bytes)(const zn_conv_shape *s);
+    size_t (*shared_bytes)(const zn_conv_shape *s); /* enough with sums too */
     /* Optional: more bytes, for maps of these types. NULL: none. */
     size_t (*workspace_bytes)(const zn_conv_shape *s, zn_type x, zn_type dy);
     size_t (*scratch_bytes)(const zn_conv_shape *s); /* per thread */

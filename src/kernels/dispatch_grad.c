@@ -4,6 +4,7 @@
 extern const zn_conv_grad_kernel zn_conv_grad_ref;
 #if defined(ZN_CUDA_BUILT)
 extern const zn_conv_grad_kernel zn_conv_grad_hopper_bf16, zn_conv_grad_cuda_product;
+extern const zn_conv_grad_kernel zn_conv_grad_cuda_from_few, zn_conv_grad_cuda_to_few, zn_conv_grad_cuda_strided;
 extern const zn_conv_grad_kernel zn_conv_grad_cuda_f32, zn_conv_grad_cuda_bf16, zn_conv_grad_cuda_tf32_as_f16,
     zn_conv_grad_cuda_tf32_as_bf16;
 #endif
@@ -23,6 +24,9 @@ const zn_conv_grad_kernel *const zn_conv_grad_kernels[] = {
 #if defined(ZN_CUDA_BUILT)
     &zn_conv_grad_hopper_bf16,
     &zn_conv_grad_cuda_product,
+    &zn_conv_grad_cuda_from_few,
+    &zn_conv_grad_cuda_to_few,
+    &zn_conv_grad_cuda_strided,
     &zn_conv_grad_cuda_bf16,
     &zn_conv_grad_cuda_tf32_as_f16,
     &zn_conv_grad_cuda_tf32_as_bf16,

@@ -205,6 +205,8 @@ ZN_MUST_USE zn_status zn_recompute_segments(const zn_graph *g, int count, bool *
 zn_node *zn_conv_input_gradient(zn_node *n, zn_node *dy);
 /* For ops that contain a convolution: the gradient with respect to its weights; taps are kh and kw. */
 zn_node *zn_conv_weight_gradient(zn_node *x, zn_node *dy, const zn_conv_spec *k, const int64_t *taps);
+/* The gradient with respect to the bias, along with that of the weights (NULL: not wanted) where a kernel has both. */
+zn_node *zn_conv_bias_gradient(zn_node *dy, zn_node *weight_gradient);
 /* For gradient functions of ops: adds g to the gradient of n. Does nothing if n needs no gradient. */
 void zn_accumulate(zn_node *n, zn_node *g);
 bool zn_needs_gradient(const zn_node *n);

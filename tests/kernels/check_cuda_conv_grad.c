@@ -23,13 +23,31 @@ static void run_reference(const zn_conv_grad_args *given)
     fenced_free(a.shared);
 }
 
+static int64_t weights_of(const zn_conv_shape *s) { return (int64_t)s->kh * s->kw * s->cin * s->cout; }
+
+/* The gradient of the weights, and the sums of dy after it. */
+static float *reference_new(zn_conv_grad_args a)
+{
+    float *want = fenced_new(weights_of(&a.s) + a.s.cout, false);
+    a.dw = want;
+    run_reference(&a);
+    for (int o = 0; o < a.s.cout; o++) {
+        double sum = 0;
+        for (int64_t i = 0; i < (int64_t)a.s.n * a.s.oh * a.s.ow; i++)
+            sum += (double)a.dy[i * a.s.cout + o];
+        want[weights_of(&a.s) + o] = (float)sum;
+    }
+    return want;
+}
+
 static void check_kernel(const zn_conv_grad_kernel *k, const zn_conv_grad_args *given, const float *want)
 {
     char name[160], text[96];
-    const int64_t count = (int64_t)given->s.kh * given->s.kw * given->s.cin * given->s.cout;
+    const int64_t count = weights_of(&given->s) + (k->sums ? given->s.cout : 0);
     conv_shape_text(&given->s, text, sizeof text);
     snprintf(name, sizeof name, "%s %s", k->name, text);
     zn_conv_grad_args a = *given;
+    a.sums = k->sums;
     a.dw = cuda_result_new(count);
     a.shared = cuda_shared_new((int64_t)(k->shared_bytes(&a.s) / sizeof(float)), NAN);
     a.workspace = cuda_shared_new(
@@ -64,9 +82,8 @@ static void check_narrow(zn_conv_shape s, uint64_t seed)
     zn_rng rng = zn_rng_new(seed);
     float *x = cuda_shared_normal(&rng, x_count, 1), *dy = cuda_shared_normal(&rng, dy_count, 1);
     float *x_narrow = shared_bf16(x, x_count), *dy_narrow = shared_bf16(dy, dy_count);
-    float *want = fenced_new((int64_t)s.kh * s.kw * s.cin * s.cout, false);
-    zn_conv_grad_args a = { .s = s, .x = x, .dy = dy, .dw = want };
-    run_reference(&a);
+    zn_conv_grad_args a = { .s = s, .x = x, .dy = dy };
+    float *want = reference_new(a);
     a.x = x_narrow, a.x_type = ZN_TYPE_BF16;
     a.dy = dy_narrow, a.dy_type = ZN_TYPE_BF16;
     if (k->narrow && strstr(k->name, cuda_filter))
@@ -82,9 +99,8 @@ static void check_shape(zn_conv_shape s, uint64_t seed)
     zn_rng rng = zn_rng_new(seed);
     float *x = cuda_shared_normal(&rng, (int64_t)s.n * s.h * s.w * s.cin, 1);
     float *dy = cuda_shared_normal(&rng, (int64_t)s.n * s.oh * s.ow * s.cout, 1);
-    float *want = fenced_new((int64_t)s.kh * s.kw * s.cin * s.cout, false);
-    const zn_conv_grad_args a = { .s = s, .x = x, .dy = dy, .dw = want };
-    run_reference(&a);
+    const zn_conv_grad_args a = { .s = s, .x = x, .dy = dy };
+    float *want = reference_new(a);
     for (const zn_conv_grad_kernel *const *k = zn_conv_grad_kernels; *k; k++)
         if (cuda_runs((*k)->cpu) && (*k)->supports(&s) && strstr((*k)->name, cuda_filter) &&
             (*k)->run != k[1]->run) /* once if it serves two types */
@@ -128,6 +144,7 @@ void cuda_check_conv_grads(void)
         { 1, 5, 7, 13, 37, 3, 1, 2 },   { 1, 30, 40, 5, 7, 5, 1, 2 } /* four tiles per block */,
         { 1, 7, 9, 64, 132, 1, 1, 0 },  { 1, 8, 8, 20, 12, 2, 2, 0 },
         { 1, 1, 33, 3, 5, 4, 4, 3 },    { 3, 1, 48, 64, 72, 1, 1, 0 } /* rows of tokens, folded */,
+        { 2, 19, 35, 4, 72, 3, 1, 2 },  { 1, 10, 34, 24, 4, 3, 1, 0 } /* few channels on one side */,
     };
     static const int channels[] = { 3, 4, 16, 32, 64, 100, 128, 256 };
     for (size_t i = 0; i < sizeof few / sizeof *few; i++)
@@ -144,12 +161,21 @@ void cuda_check_conv_grads(void)
         check_shape(conv_shape(4, 131, 250, 64, 64, 3, 1, 1, false), 2300);
         check_shape(conv_shape(2, 257, 301, 64, 64, 3, 2, 1, false), 2301);
         check_shape(conv_shape(4, 64, 250, 64, 192, 1, 1, 0, false), 2302);
+        check_shape(conv_shape(4, 131, 250, 3, 64, 3, 1, 1, false), 2303);
+        check_shape(conv_shape(4, 131, 250, 64, 3, 3, 1, 1, false), 2304);
     }
     check_narrow(conv_shape(2, 5, 19, 64, 72, 3, 1, 1, false), 2400);
     check_narrow(conv_shape(2, 5, 19, 64, 72, 1, 1, 0, false), 2404);
     check_narrow(conv_shape(1, 30, 40, 8, 16, 5, 1, 2, false), 2401); /* four tiles per block */
     check_narrow(conv_shape(1, 7, 9, 72, 8, 3, 1, 0, false), 2402);
     check_narrow(conv_shape(1, 7, 9, 20, 12, 3, 2, 1, false), 2403); /* converted */
+    check_narrow(conv_shape(1, 13, 37, 64, 72, 3, 2, 1, false), 2405);
+    check_narrow(conv_shape(1, 9, 33, 3, 64, 3, 1, 1, false), 2406);
+    check_narrow(conv_shape(1, 17, 7, 64, 3, 3, 1, 1, false), 2407);
+    if (!cuda_is_emulated) {
+        check_narrow(conv_shape(4, 131, 250, 64, 64, 3, 1, 1, false), 2408);
+        check_narrow(conv_shape(1, 9, 250, 128, 192, 3, 1, 1, false), 2409); /* several tiles of weights */
+    }
     if (strstr("channel_sum sum_partials", cuda_filter)) {
         check_sums(1, 1);
         check_sums(300, 3);

@@ -368,10 +368,12 @@ static void gradient(zn_node *n, zn_node *dy)
     }
     if (zn_needs_gradient(n->source[0]))
         zn_accumulate(n->source[0], zn_conv_input_gradient(n, dy));
-    if (zn_needs_gradient(n->source[1]))
-        zn_accumulate(n->source[1], zn_conv_weight_gradient(n->source[0], dy, k, n->source[1]->shape.dim));
+    zn_node *weights =
+        zn_needs_gradient(n->source[1]) ? zn_conv_weight_gradient(n->source[0], dy, k, n->source[1]->shape.dim) : NULL;
+    if (weights)
+        zn_accumulate(n->source[1], weights);
     if (k->bias && zn_needs_gradient(n->source[2]))
-        zn_accumulate(n->source[2], zn_apply(&zn_op_channel_sum, NULL, 0, (zn_node *[]){ dy }, 1));
+        zn_accumulate(n->source[2], zn_conv_bias_gradient(dy, weights));
 }
 
 static int in_place(const zn_node *n) { return spec_of(n)->residual ? 2 + spec_of(n)->bias : -1; }

@@ -1,6 +1,7 @@
 /* The parts of a convolution's gradient: with respect to the input, with respect to the weights, and channel sums. */
 #include "kernels/conv_grad.h"
 #include "base/fail.h"
+#include "graph/types.h"
 #include "kernels/kernels.h"
 #include "ops/ops.h"
 
@@ -29,6 +30,7 @@ zn_node *zn_conv_input_gradient(zn_node *n, zn_node *dy)
 typedef struct weight_spec {
     zn_conv_spec k;
     int64_t kh, kw;
+    bool sums; /* the channel sums of dy are wanted too: the tail, if the kernel can compute them */
 } weight_spec;
 
 static zn_status weight_shape(zn_node *n)
@@ -40,8 +42,16 @@ static zn_status weight_shape(zn_node *n)
 
 zn_node *zn_conv_weight_gradient(zn_node *x, zn_node *dy, const zn_conv_spec *k, const int64_t *taps)
 {
-    const weight_spec s = { *k, taps[0], taps[1] };
+    const weight_spec s = { *k, taps[0], taps[1], false };
     return zn_apply(&zn_op_conv_weight_grad, &s, sizeof s, (zn_node *[]){ x, dy }, 2);
+}
+
+zn_node *zn_conv_bias_gradient(zn_node *dy, zn_node *weight_gradient)
+{
+    if (!weight_gradient || zn_is_poison(weight_gradient))
+        return zn_apply(&zn_op_channel_sum, NULL, 0, (zn_node *[]){ dy }, 1);
+    ((weight_spec *)weight_gradient->attribute)->sums = true;
+    return zn_apply(&zn_op_channel_sum, NULL, 0, (zn_node *[]){ dy, weight_gradient }, 2);
 }
 
 static zn_overlap overlap_of(const zn_node *n)
@@ -74,6 +84,17 @@ static const zn_conv_grad_kernel *weight_kernel(const zn_node *n, const zn_prepa
     return zn_conv_grad_choose(&s, p->math, p->cpu);
 }
 
+/* Whether a weight gradient on a device computes the sums of dy; p: of any node of the executor. */
+static bool computes_sums(const zn_node *n, const zn_prepare *p)
+{
+    return ((weight_spec *)n->attribute)->sums && !n->on_host && weight_kernel(n, p)->sums;
+}
+
+static int64_t weight_tail(const zn_node *n)
+{
+    return ((weight_spec *)n->attribute)->sums ? n->source[1]->shape.dim[3] : 0;
+}
+
 static size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 static size_t room_of(const zn_node *n, const zn_conv_grad_kernel *k)
@@ -82,6 +103,11 @@ static size_t room_of(const zn_node *n, const zn_conv_grad_kernel *k)
     return k->workspace_bytes ? k->workspace_bytes(&s, n->source[0]->type, n->source[1]->type) : 0;
 }
 
+typedef struct weight_prepared {
+    const zn_conv_grad_kernel *kernel;
+    bool sums;
+} weight_prepared;
+
 static zn_needs weight_needs(const zn_node *n, const zn_prepare *p)
 {
     zn_conv_shape s = forward_of(n);
@@ -89,23 +115,25 @@ static zn_needs weight_needs(const zn_node *n, const zn_prepare *p)
     const zn_conv_grad_kernel *k = weight_kernel(n, p);
     return (zn_needs){ .shared_scratch = aligned(k->shared_bytes(&s)) + room_of(n, k),
                        .thread_scratch = k->scratch_bytes(&s),
-                       .prepared = sizeof k };
+                       .prepared = sizeof(weight_prepared) };
 }
 
 static void weight_prepare(const zn_node *n, const zn_prepare *p, void *memory)
 {
-    *(const zn_conv_grad_kernel **)memory = weight_kernel(n, p);
+    *(weight_prepared *)memory = (weight_prepared){ weight_kernel(n, p), computes_sums(n, p) };
 }
 
 static void weight_run(const zn_node *n, const zn_launch_context *c)
 {
-    const zn_conv_grad_kernel *k = *(const zn_conv_grad_kernel **)c->prepared;
+    const weight_prepared *q = c->prepared;
+    const zn_conv_grad_kernel *k = q->kernel;
     const zn_node *x = n->source[0], *dy = n->source[1];
     const zn_overlap o = overlap_of(n);
     zn_conv_grad_args a = { .s = forward_of(n),
                             .x = zn_values_at(x, o.first * (zn_shape_count(x->shape) / x->shape.dim[0])),
                             .dy = zn_values_at(dy, o.to * (zn_shape_count(dy->shape) / dy->shape.dim[0])),
                             .dw = n->data,
+                            .sums = q->sums,
                             .shared = c->shared,
                             .x_type = x->type,
                             .dy_type = dy->type };
@@ -147,8 +175,11 @@ const zn_op zn_op_conv_weight_grad = { .name = "conv_weight_grad",
                                        .flops_done = weight_flops_done,
                                        .kernel = weight_kernel_name,
                                        .math = weight_math,
+                                       .tail = weight_tail,
                                        .global = true };
 
+/* The sums of each channel of the first source. The second, if there is one, is the weight gradient that may have
+ * computed them. */
 static zn_status channel_sum_shape(zn_node *n)
 {
     const zn_shape s = n->source[0]->shape;
@@ -165,7 +196,13 @@ static int64_t channel_sum_blocks(const zn_node *n)
 static zn_needs channel_sum_needs(const zn_node *n, const zn_prepare *p)
 {
     (void)p;
-    return (zn_needs){ .shared_scratch = sizeof(float) * (size_t)(channel_sum_blocks(n) * n->shape.dim[0]) };
+    return (zn_needs){ .shared_scratch = sizeof(float) * (size_t)(channel_sum_blocks(n) * n->shape.dim[0]),
+                       .prepared = sizeof(bool) };
+}
+
+static void channel_sum_prepare(const zn_node *n, const zn_prepare *p, void *memory)
+{
+    *(bool *)memory = n->source_count > 1 && computes_sums(n->source[1], p);
 }
 
 static zn_node_types channel_sum_types(const zn_node *n, const zn_prepare *p)
@@ -177,6 +214,10 @@ static zn_node_types channel_sum_types(const zn_node *n, const zn_prepare *p)
 static void channel_sum_run(const zn_node *n, const zn_launch_context *c)
 {
     const int64_t channels = n->shape.dim[0], blocks = channel_sum_blocks(n);
+    if (*(bool *)c->prepared) {
+        zn_launch(c, zn_k_copy, channels, 1 << 14, &(zn_unary_args){ .x = zn_node_tail(n->source[1]), .y = n->data });
+        return;
+    }
     const zn_reduce_args a = { .x = n->source[0]->data,
                                .y = c->shared,
                                .c = (int)channels,
@@ -193,4 +234,5 @@ const zn_op zn_op_channel_sum = { .name = "channel_sum",
                                   .types = channel_sum_types,
                                   .launches = zn_launches,
                                   .needs = channel_sum_needs,
+                                  .prepare = channel_sum_prepare,
                                   .global = true };

@@ -29,7 +29,39 @@ static bool supports_lines(const zn_conv_shape *s)
 
 static size_t lines_bytes(const zn_conv_shape *s)
 {
-    return sizeof(float) * (size_t)(zn_cuda_grad_lines_plan(s).parts * s->kh * s->kw * s->cin * s->cout);
+    return sizeof(float) * (size_t)(zn_cuda_grad_lines_plan(s).parts * zn_cuda_grad_part(s, true));
+}
+
+/* A stride of 2, and the same channels; tiles of x fit into shared memory in 16 bits. */
+static bool supports_strided(const zn_conv_shape *s)
+{
+    return supports(s) && s->kh == 3 && s->kw == 3 && s->stride == 2 && s->cin % 8 == 0 && s->cout % 8 == 0 &&
+           s->cin > ZN_CUDA_GRAD_FEW_IN && s->cout > ZN_CUDA_GRAD_FEW_OUT;
+}
+
+/* conv_grad_few.cu: three or four channels on one side, whole pieces of eight on the other. */
+static bool supports_few(const zn_conv_shape *s, int few, int wide)
+{
+    return supports(s) && s->kh == 3 && s->kw == 3 && s->stride == 1 && s->pad <= 2 && (few == 3 || few == 4) &&
+           wide % 8 == 0 && wide > ZN_CUDA_GRAD_FEW_IN;
+}
+static bool supports_from_few(const zn_conv_shape *s) { return supports_few(s, s->cin, s->cout); }
+static bool supports_to_few(const zn_conv_shape *s) { return supports_few(s, s->cout, s->cin); }
+static size_t from_few_bytes(const zn_conv_shape *s)
+{
+    return sizeof(float) * (size_t)(zn_cuda_grad_from_few_plan(s).parts * zn_cuda_grad_part(s, true));
+}
+static size_t to_few_bytes(const zn_conv_shape *s)
+{
+    return sizeof(float) * (size_t)(zn_cuda_grad_to_few_plan(s).parts * zn_cuda_grad_part(s, false));
+}
+static size_t rounded_dy(const zn_conv_shape *s, zn_type x, zn_type dy)
+{
+    return (void)x, zn_cuda_rounded_bytes(dy, (int64_t)s->n * s->oh * s->ow * s->cout);
+}
+static size_t rounded_x(const zn_conv_shape *s, zn_type x, zn_type dy)
+{
+    return (void)dy, zn_cuda_rounded_bytes(x, (int64_t)s->n * s->h * s->w * s->cin);
 }
 
 /* x and dy, if they are rounded first. */
@@ -49,6 +81,9 @@ static double three_flops(const zn_conv_shape *s) { return 3 * zn_conv_direct_fl
 void zn_k_conv_grad_tf32x3(const void *conv_grad_args, zn_range unit) { (void)conv_grad_args, (void)unit; }
 void zn_k_conv_grad_wgmma(const void *conv_grad_args, zn_range unit) { (void)conv_grad_args, (void)unit; }
 void zn_k_conv_grad_bf16(const void *conv_grad_args, zn_range unit) { (void)conv_grad_args, (void)unit; }
+void zn_k_conv_grad_strided(const void *conv_grad_args, zn_range unit) { (void)conv_grad_args, (void)unit; }
+void zn_k_conv_grad_from_few(const void *conv_grad_args, zn_range unit) { (void)conv_grad_args, (void)unit; }
+void zn_k_conv_grad_to_few(const void *conv_grad_args, zn_range unit) { (void)conv_grad_args, (void)unit; }
 void zn_k_conv_grad_tf32(const void *conv_grad_args, zn_range unit) { (void)conv_grad_args, (void)unit; }
 void zn_k_conv_grad_product(const void *conv_grad_args, zn_range unit) { (void)conv_grad_args, (void)unit; }
 
@@ -68,12 +103,26 @@ const zn_conv_grad_kernel zn_conv_grad_cuda_tf32_as_f16 =
 const zn_conv_grad_kernel zn_conv_grad_cuda_tf32_as_bf16 =
     ZN_CONV_GRAD_CUDA("grad-tf32-cuda", ZN_PRECISION_BF16, 6e-4f, supports, zn_k_conv_grad_tf32, zn_conv_direct_flops);
 
+#define ZN_CONV_GRAD_ROUNDED(title, adds, can, parts_of, room, body)                                                   \
+    {                                                                                                                  \
+        .name = (title), .math = ZN_PRECISION_BF16, .cpu = ZN_CPU_CUDA, .tolerance = 5e-3f, .supports = (can),         \
+        .narrow = true, .sums = (adds), .shared_bytes = (parts_of), .workspace_bytes = (room),                         \
+        .scratch_bytes = scratch_bytes, .stages = stages, .units = units, .run = (body), .flops = zn_conv_direct_flops \
+    }
+const zn_conv_grad_kernel zn_conv_grad_cuda_strided = ZN_CONV_GRAD_ROUNDED(
+    "grad-strided-bf16-cuda", false, supports_strided, shared_bytes, rounded, zn_k_conv_grad_strided);
+const zn_conv_grad_kernel zn_conv_grad_cuda_from_few = ZN_CONV_GRAD_ROUNDED(
+    "grad-from-few-bf16-cuda", true, supports_from_few, from_few_bytes, rounded_dy, zn_k_conv_grad_from_few);
+const zn_conv_grad_kernel zn_conv_grad_cuda_to_few = ZN_CONV_GRAD_ROUNDED(
+    "grad-to-few-bf16-cuda", false, supports_to_few, to_few_bytes, rounded_x, zn_k_conv_grad_to_few);
+
 const zn_conv_grad_kernel zn_conv_grad_hopper_bf16 = { .name = "grad-wgmma-bf16-cuda",
                                                        .math = ZN_PRECISION_BF16,
                                                        .cpu = ZN_CPU_CUDA | ZN_CPU_HOPPER,
                                                        .tolerance = 5e-3f,
                                                        .supports = supports_lines,
                                                        .narrow = true,
+                                                       .sums = true,
                                                        .shared_bytes = lines_bytes,
                                                        .workspace_bytes = rounded,
                                                        .scratch_bytes = scratch_bytes,

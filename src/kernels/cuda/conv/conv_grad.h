@@ -13,6 +13,8 @@ enum {
     ZN_CUDA_GRAD_HIGH = 4,       /* and this high */
     ZN_CUDA_GRAD_LINES_WIDE = 8, /* the same for conv_grad_wgmma.cu */
     ZN_CUDA_GRAD_LINES_HIGH = 16,
+    ZN_CUDA_GRAD_FEW_WIDE = 32, /* and for conv_grad_few.cu */
+    ZN_CUDA_GRAD_FEW_HIGH = 8,
     ZN_CUDA_GRAD_FEW_IN = 16,
     ZN_CUDA_GRAD_FEW_OUT = 8,
     ZN_CUDA_GRAD_BLOCKS = 132 /* blocks to aim at: one for each multiprocessor of a large GPU */
@@ -28,6 +30,12 @@ typedef struct zn_cuda_grad_plan {
     int64_t per_block; /* tiles of pixels that a block adds up */
     int64_t parts;     /* parts of the pixels */
 } zn_cuda_grad_plan;
+
+/* Floats of a part: its sums for the weights, then those of dy if they are wanted. */
+static inline ZN_ON_BOTH int64_t zn_cuda_grad_part(const zn_conv_shape *s, bool sums)
+{
+    return (int64_t)s->kh * s->kw * s->cin * s->cout + (sums ? s->cout : 0);
+}
 
 /* Into how many parts to divide the pixels: the blocks run in rounds of ZN_CUDA_GRAD_BLOCKS, and a round that is not
  * full takes as long. Each part has sums that have to be added, 3 % of the time. */
@@ -81,6 +89,33 @@ static inline zn_cuda_grad_plan zn_cuda_grad_lines_plan(const zn_conv_shape *s)
     p.high = ZN_CUDA_GRAD_LINES_HIGH;
     zn_cuda_grad_divide(s, &p);
     return p;
+}
+
+/* For conv_grad_few.cu, whose tiles are of the wide map: the output, or the input. */
+static inline zn_cuda_grad_plan zn_cuda_grad_few_plan(const zn_conv_shape *s, int in, int out)
+{
+    zn_cuda_grad_plan p;
+    p.nine = true;
+    p.in = in;
+    p.out = out;
+    p.ways = 1;
+    p.wide = ZN_CUDA_GRAD_FEW_WIDE;
+    p.high = ZN_CUDA_GRAD_FEW_HIGH;
+    zn_cuda_grad_divide(s, &p);
+    return p;
+}
+
+static inline zn_cuda_grad_plan zn_cuda_grad_from_few_plan(const zn_conv_shape *s)
+{
+    return zn_cuda_grad_few_plan(s, s->cin, 64);
+}
+
+static inline zn_cuda_grad_plan zn_cuda_grad_to_few_plan(const zn_conv_shape *s)
+{
+    zn_conv_shape over_input = *s;
+    over_input.oh = s->h;
+    over_input.ow = s->w;
+    return zn_cuda_grad_few_plan(&over_input, 64, s->cout);
 }
 
 #endif

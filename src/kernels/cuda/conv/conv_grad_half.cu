@@ -1,13 +1,14 @@
 /* The gradient of a convolution's weights (conv_grad.h) with products of bf16 numbers and sums in fp32. Asynchronous
  * copies bring fp32 tiles of pixels; each is rounded to 16 bits in shared memory while the one before it is multiplied:
- * half of the warps round first, the others multiply first, so both happen at once. */
+ * half of the warps round first, the others multiply first, so both happen at once. Maps of 16 bits are multiplied as
+ * they arrive; with a stride of 2, whose tiles of x are large, others are rounded before. */
 #include "kernels/cuda/conv/conv_grad_tile.h"
 #include "kernels/cuda/half.h"
 
-template <typename T_, int WARPS_M_, int WARPS_N_, int NF_, int TAPS_>
-struct half_plan : grad_shape<WARPS_M_, WARPS_N_, NF_, TAPS_, 1> {
+template <typename T_, int WARPS_M_, int WARPS_N_, int NF_, int TAPS_, int STRIDE_ = 1>
+struct half_plan : grad_shape<WARPS_M_, WARPS_N_, NF_, TAPS_, STRIDE_> {
     typedef T_ T;
-    typedef grad_shape<WARPS_M_, WARPS_N_, NF_, TAPS_, 1> S;
+    typedef grad_shape<WARPS_M_, WARPS_N_, NF_, TAPS_, STRIDE_> S;
     enum {
         X_PIXELS = S::X_HIGH * S::X_WIDE,
         Y_PIXELS = HIGH * WIDE,
@@ -44,7 +45,7 @@ template <typename P> static __device__ void multiply_tile(const uint16_t *tile,
 {
     const int lane = (int)threadIdx.x % WARP, warp = (int)threadIdx.x / WARP;
     const int m = warp / P::WARPS_N % P::WARPS_M, n = warp % P::WARPS_N, way = warp / (P::WARPS_M * P::WARPS_N);
-    const uint16_t *x = tile + (lane % 8 + lane / 16 * 8) * P::X_ROW + m * 16 + lane / 8 % 2 * 8;
+    const uint16_t *x = tile + (lane % 8 + lane / 16 * 8) * P::STRIDE * P::X_ROW + m * 16 + lane / 8 % 2 * 8;
     const uint16_t *dy = tile + P::X_HALVES + n * P::NF * 8;
 #pragma unroll 1
     for (int row = way; row < HIGH; row += P::WAYS) {
@@ -53,7 +54,7 @@ template <typename P> static __device__ void multiply_tile(const uint16_t *tile,
 #pragma unroll
         for (int tap = 0; tap < P::TAPS; tap++) {
             uint32_t a[4];
-            load_four_turned(a, x + ((row + tap / P::SIDE) * P::X_WIDE + tap % P::SIDE) * P::X_ROW);
+            load_four_turned(a, x + ((row * P::STRIDE + tap / P::SIDE) * P::X_WIDE + tap % P::SIDE) * P::X_ROW);
 #pragma unroll
             for (int f = 0; f < P::NF; f++)
                 P::T::multiply_add(sums[tap][f], a, b[f]);
@@ -169,7 +170,17 @@ static void launch_taps(zn_device *d, const grad_task &t)
         launch_channels<1>(d, t);
 }
 
+static void launch_strided(zn_device *d, const grad_task &given)
+{
+    typedef half_plan<bf16_pair, 4, 2, 4, 9, 2> P;
+    launch_grad(d, conv_grad_narrow<P>, sizeof(uint16_t) * STAGES * P::HALVES, rounded_task(d, given, true, true));
+}
+
 extern "C" {
+void zn_cuda_conv_grad_strided(zn_device *d, const void *args, int64_t)
+{
+    run_grad(d, args, zn_cuda_grad_plan_of, launch_strided);
+}
 void zn_cuda_conv_grad_bf16(zn_device *d, const void *args, int64_t)
 {
     run_grad(d, args, zn_cuda_grad_plan_of, launch_taps);

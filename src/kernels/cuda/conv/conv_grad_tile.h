@@ -3,6 +3,7 @@
 #ifndef ZN_CUDA_CONV_GRAD_TILE_H
 #define ZN_CUDA_CONV_GRAD_TILE_H
 
+#include "kernels/cuda/basic/unpack.h"
 #include "kernels/cuda/tf32.h"
 #include "kernels/cuda/vector.h"
 
@@ -131,7 +132,7 @@ static __device__ void write_sums(const grad_task &t, const grad_place &at, cons
 
 static inline void add_parts(zn_device *d, const grad_task &t, const zn_conv_grad_args *a)
 {
-    const int64_t count = (int64_t)a->s.kh * a->s.kw * a->s.cin * a->s.cout;
+    const int64_t count = zn_cuda_grad_part(&a->s, a->sums);
     const zn_reduce_args sum = { static_cast<const float *>(a->shared), NULL,       a->dw, count,
                                  (int)(t.p.parts * t.p.ways),           ZN_TYPE_F32 };
     zn_device_launch(d, zn_k_sum_partials, count, &sum);
@@ -157,6 +158,26 @@ static inline void run_grad(zn_device *d, const void *args, zn_cuda_grad_plan (*
     t.x_by_four = s.cin % 4 == 0 && (uintptr_t)t.a.x % 16 == 0;
     t.dy_by_four = s.cout % 4 == 0 && (uintptr_t)t.a.dy % 16 == 0;
     first(d, t);
+}
+
+/* The task with x and dy, or one of them, in bf16: rounded into the workspace if they are floats. */
+static inline grad_task rounded_task(zn_device *d, const grad_task &given, bool x, bool dy)
+{
+    grad_task t = given;
+    const zn_conv_shape &s = t.a.s;
+    const int64_t x_count = (int64_t)s.n * s.h * s.w * s.cin, dy_count = (int64_t)s.n * s.oh * s.ow * s.cout;
+    to_device(d, t.a.workspace);
+    char *workspace = static_cast<char *>(t.a.workspace);
+    if (x) {
+        t.a.x = static_cast<const float *>(zn_cuda_rounded(d, t.a.x, t.a.x_type, x_count, ZN_TYPE_BF16, workspace));
+        workspace += zn_cuda_rounded_bytes(t.a.x_type, x_count);
+        t.a.x_type = ZN_TYPE_BF16;
+    }
+    if (dy) {
+        t.a.dy = static_cast<const float *>(zn_cuda_rounded(d, t.a.dy, t.a.dy_type, dy_count, ZN_TYPE_BF16, workspace));
+        t.a.dy_type = ZN_TYPE_BF16;
+    }
+    return t;
 }
 
 /* Launches a block for each tile of weights and part of the pixels. */

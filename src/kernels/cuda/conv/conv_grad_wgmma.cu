@@ -1,8 +1,8 @@
 /* The gradient of a 3x3 convolution's weights (conv_grad.h) on Hopper GPUs, with products of bf16 numbers and sums in
  * fp32. Rows are output channels, columns are input channels of the three taps of a row of the kernel: x moved by one
  * pixel is the same lines in shared memory from the next on. Three warpgroups have a row of the kernel each, and keep
- * their sums in registers until the block has seen its part of the pixels; four warps copy tiles of pixels for them. */
-#include "kernels/cuda/basic/unpack.h"
+ * their sums in registers until the block has seen its part of the pixels; four warps copy tiles of pixels for them,
+ * and add up dy, the gradient of the bias, where it is wanted. */
 #include "kernels/cuda/conv/conv_grad_tile.h"
 #include "kernels/cuda/lines.h"
 
@@ -18,7 +18,8 @@ enum {
     STAGE = X_BYTES + TILE_WIDE * TILE_HIGH * LINE,
     STAGES = 5,
     CHANNELS = 64,
-    SUMS = TAPS * CHANNELS / 2
+    SUMS = TAPS * CHANNELS / 2,
+    TOTAL_BYTES = COPIERS / WARP * CHANNELS * 4 /* sums of dy of each warp that copies */
 };
 
 struct lines_task {
@@ -63,19 +64,71 @@ static __device__ void start_tile_lines(const lines_task &l, const grad_place &a
     bulk_copy(stage + X_BYTES, &l.dy, at.out, ox, oy, image, full);
 }
 
+/* Whether a block adds up dy: those with the first input channels do. */
+static __device__ bool adds_dy(const grad_task &t, const grad_place &at) { return t.a.sums && at.in == 0; }
+
+/* Adds the pixels of a tile of dy: a thread has eight channels of every 16th pixel. */
+static __device__ void add_tile(const char *dy, int thread, float (&totals)[8])
+{
+#pragma unroll
+    for (int row = 0; row < TILE_WIDE * TILE_HIGH; row += COPIERS / 8) {
+        const uint4 v = *reinterpret_cast<const uint4 *>(dy + piece_at(row + thread / 8, thread % 8));
+        const uint32_t pairs[] = { v.x, v.y, v.z, v.w };
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            totals[i] += i % 2 ? bf16_pair::high(pairs[i / 2]) : bf16_pair::low(pairs[i / 2]);
+    }
+}
+
+/* Writes the sums of all threads that copy, always in the same order, after the block's sums for the weights. */
+static __device__ void write_totals(const grad_task &t, const grad_place &at, float (&totals)[8], float *all,
+                                    int thread)
+{
+    const zn_conv_shape &s = t.a.s;
+    const int lane = thread % WARP;
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        totals[i] += __shfl_xor_sync(0xffffffffu, totals[i], 8);
+        totals[i] += __shfl_xor_sync(0xffffffffu, totals[i], 16);
+        if (lane < 8)
+            all[thread / WARP * CHANNELS + lane * 8 + i] = totals[i];
+    }
+    meet(1, COPIERS);
+    if (thread >= CHANNELS || at.out + thread >= s.cout)
+        return;
+    float sum = 0;
+    for (int i = 0; i < COPIERS / WARP; i++)
+        sum += all[i * CHANNELS + thread];
+    static_cast<float *>(t.a.shared)[(blockIdx.x + 1) * zn_cuda_grad_part(&s, true) - s.cout + at.out + thread] = sum;
+}
+
+/* Adding up lags behind copying, so that it never waits for a copy that has only begun. */
 [[maybe_unused]] static __device__ void copy_all(const lines_task &l, const grad_place &at, const ring &r, char *stages)
 {
-    enum { BYTES = (X_WIDE * X_HIGH + TILE_WIDE * TILE_HIGH) * LINE };
+    enum { BYTES = (X_WIDE * X_HIGH + TILE_WIDE * TILE_HIGH) * LINE, LAG = STAGES - 1 };
     const int count = (int)(at.end - at.begin), thread = (int)threadIdx.x - TAPS * WARPGROUP;
-    for (int step = 0; step < count; step++) {
+    const bool adds = adds_dy(l.t, at);
+    float totals[8] = {};
+    for (int step = 0; step < count + (adds ? LAG : 0); step++) {
         char *stage = stages + step % STAGES * STAGE;
-        r.wait_empty(step);
-        if (!l.bulk)
-            copy_tile_lines(l.t, at, at.begin + step, stage, thread);
-        r.publish(step, l.bulk && thread == 0 ? BYTES : 0);
-        if (l.bulk && thread == 0)
-            start_tile_lines(l, at, at.begin + step, stage, r.full_of(step));
+        if (step < count) {
+            r.wait_empty(step);
+            if (!l.bulk)
+                copy_tile_lines(l.t, at, at.begin + step, stage, thread);
+            r.publish(step, l.bulk && thread == 0 ? BYTES : 0);
+            if (l.bulk && thread == 0)
+                start_tile_lines(l, at, at.begin + step, stage, r.full_of(step));
+        }
+        if (!adds || step < LAG)
+            continue;
+        r.wait_full(step - LAG);
+        add_tile(stages + (step - LAG) % STAGES * STAGE + X_BYTES, thread, totals);
+        __syncwarp();
+        if (thread % WARP == 0)
+            r.release(step - LAG);
     }
+    if (adds)
+        write_totals(l.t, at, totals, reinterpret_cast<float *>(stages + STAGES * STAGE + RING_BYTES), thread);
 }
 
 /* Adds the products of a tile, 16 pixels at a time: two rows. */
@@ -95,7 +148,7 @@ static __device__ void write_row(const grad_task &t, const grad_place &at, int k
 {
     const zn_conv_shape &s = t.a.s;
     const int thread = (int)threadIdx.x % WARPGROUP, lane = thread % WARP;
-    float *to = static_cast<float *>(t.a.shared) + (int64_t)blockIdx.x * TAPS * TAPS * s.cin * s.cout;
+    float *to = static_cast<float *>(t.a.shared) + blockIdx.x * zn_cuda_grad_part(&s, t.a.sums);
 #pragma unroll
     for (int i = 0; i < SUMS; i++) {
         const int column = i / 4 * 8 + lane % 4 * 2 + i % 2, tap = ky * TAPS + column / CHANNELS;
@@ -130,7 +183,7 @@ __global__ void __launch_bounds__(BLOCK, 1) conv_grad_wgmma(const __grid_constan
     const ring r = ring_at(zn_cuda_lines + STAGES * STAGE, STAGES);
     const grad_place at = place_of<lines_shape>(l.t);
     if (threadIdx.x == 0)
-        r.init(COPIERS, TAPS * WARPGROUP / WARP);
+        r.init(COPIERS, (TAPS * WARPGROUP + (adds_dy(l.t, at) ? COPIERS : 0)) / WARP);
     __syncthreads();
     if (threadIdx.x < TAPS * WARPGROUP)
         multiply_all(l.t, at, r, zn_cuda_lines);
@@ -148,22 +201,13 @@ static void launch_lines(zn_device *d, const grad_task &t)
     l.bulk = bulk_map(&l.x, t.a.x, t.a.x_type, s.n, s.h, s.w, s.cin, X_HIGH, X_WIDE) &&
              bulk_map(&l.dy, t.a.dy, t.a.dy_type, s.n, s.oh, s.ow, s.cout, TILE_HIGH, TILE_WIDE);
     launch(d, conv_grad_wgmma, dim3((unsigned)t.p.parts, (unsigned)t.p.weight_tiles), BLOCK,
-           (size_t)(STAGES * STAGE + RING_BYTES), l);
+           (size_t)(STAGES * STAGE + RING_BYTES + TOTAL_BYTES), l);
 }
 
 /* Maps of fp32 are rounded first: the threads that copy are not fast enough for it. */
 static void launch_rounded(zn_device *d, const grad_task &given)
 {
-    grad_task t = given;
-    const zn_conv_shape &s = t.a.s;
-    const int64_t x = (int64_t)s.n * s.h * s.w * s.cin, dy = (int64_t)s.n * s.oh * s.ow * s.cout;
-    to_device(d, t.a.workspace);
-    char *const workspace = static_cast<char *>(t.a.workspace), *const more =
-                                                                    workspace + zn_cuda_rounded_bytes(t.a.x_type, x);
-    t.a.x = static_cast<const float *>(zn_cuda_rounded(d, t.a.x, t.a.x_type, x, ZN_TYPE_BF16, workspace));
-    t.a.dy = static_cast<const float *>(zn_cuda_rounded(d, t.a.dy, t.a.dy_type, dy, ZN_TYPE_BF16, more));
-    t.a.x_type = t.a.dy_type = ZN_TYPE_BF16;
-    launch_lines(d, t);
+    launch_lines(d, rounded_task(d, given, true, true));
 }
 
 extern "C" {
