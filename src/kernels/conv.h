@@ -41,6 +41,8 @@ typedef struct zn_conv_args {
     bool relu;
     zn_type x_type, residual_type, y_type; /* other than F32 only for kernels with `narrow` */
     void *workspace;                       /* workspace_bytes of the kernel */
+    const float *mask; /* only for kernels with `masks`: shaped like y and of its type, not y itself, or NULL. Results
+                        * where it is not above 0 become 0, as in zn_k_relu_grad. */
 } zn_conv_args;
 
 /* Weights to pack with a launched kernel. flipped: w is [kh][kw][cout][cin] and is read as zn_k_flip_weights writes it.
@@ -72,6 +74,7 @@ typedef struct zn_conv_kernel {
     zn_precision math; /* of the multiplications, not DEFAULT; sums are fp32 or better than the tolerance */
     uint32_t cpu;      /* ZN_CPU_ flags that the kernel needs */
     float tolerance;   /* relative RMS error against ref on normal random data */
+    bool masks;        /* can apply a mask to its results */
     /* Optional: which maps may be of the type of `math` instead of F32. NULL: none. */
     unsigned (*narrow)(const zn_conv_shape *s);
     bool (*supports)(const zn_conv_shape *s);

@@ -15,6 +15,7 @@ typedef struct zn_conv_spec {
     int beyond;          /* additional rows and columns of zeros at the bottom and right; below 0: fewer */
     bool up2;            /* upsample the input x2 (nearest); set by fuse.c */
     bool residual, relu; /* y = relu(conv + bias + residual); set by fuse.c */
+    bool mask;           /* and 0 where the last source is not above 0: the gradient of a ReLU; set by fuse.c */
     bool unshuffle;      /* 1x1 only: x is read through a pixel unshuffle by 2; set by fuse.c */
     bool shuffle;        /* 1x1 only: y is written through a pixel shuffle by 2; set by fuse.c */
     bool bias;

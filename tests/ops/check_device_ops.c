@@ -47,6 +47,8 @@ static zn_status build(const op_case *c, zn_device *on, zn_precision math, built
     zn_status status = zn_graph_differentiate(b->graph, y, seed, b->inputs, count, b->outputs + 1);
     b->inputs[count] = seed;
     b->input_count = b->output_count = count + 1;
+    if (status == ZN_OK && on && op_case_is_fused(c))
+        zn_graph_fuse(b->graph, b->outputs, count + 1);
     if (status == ZN_OK)
         status =
             zn_exec_new(b->graph, b->outputs, count + 1,

@@ -108,7 +108,7 @@ static bool walk(const zn_node *n, const char *op, bool walked[NODES])
     return found;
 }
 
-static void check(const op_case *c, zn_pool *pool)
+static void check(const op_case *c, zn_pool *pool, bool fused)
 {
     zn_rng rng = zn_rng_new(7);
     zn_graph *g = zn_graph_new();
@@ -119,6 +119,8 @@ static void check(const op_case *c, zn_pool *pool)
     zn_node *y = outputs[0] = c->build(in), *seed = zn_graph_input(g, "seed", y->shape);
     zn_exec *e = NULL;
     zn_status status = zn_graph_differentiate(g, y, seed, in, count, gradients);
+    if (status == ZN_OK && fused)
+        zn_graph_fuse(g, outputs, count + 1);
     if (status == ZN_OK)
         status = zn_exec_new(g, outputs, count + 1, &(zn_exec_options){ .pool = pool, .training = true }, &e);
     if (status != ZN_OK) {
@@ -168,8 +170,11 @@ int main(void)
     if (zn_pool_new(2, &pool) != ZN_OK)
         return 1;
     for (int i = 0; i < LISTS; i++)
-        for (const op_case *c = lists[i]; c->op; c++)
-            check(c, pool);
+        for (const op_case *c = lists[i]; c->op; c++) {
+            check(c, pool, false);
+            if (op_case_is_fused(c))
+                check(c, pool, true);
+        }
     check_list();
     zn_pool_free(pool);
     printf("%d passed, %d failed\n", checks - failures, failures);

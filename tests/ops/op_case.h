@@ -4,6 +4,8 @@
 
 #include "ops/ops.h"
 
+#include <string.h>
+
 enum { MAX_INPUTS = 8 };
 
 typedef struct op_case {
@@ -30,6 +32,9 @@ typedef struct op_case {
     {                                                                                                                  \
         .rank = 3, .dim = { __VA_ARGS__ }                                                                              \
     }
+
+/* Graphs with convolutions are also checked after the fusion of their gradients. */
+static inline bool op_case_is_fused(const op_case *c) { return !strcmp(c->op, "conv"); }
 
 extern const op_case op_cases[], op_cases_sequence[]; /* the last entry of each has no name */
 

@@ -2,6 +2,13 @@
 #include "op_case.h"
 
 static zn_node *conv_3x3(zn_node **in) { return zn_conv(in[0], in[1], in[2], (zn_conv_spec){ .stride = 1, .pad = 1 }); }
+/* Gradients that pass ReLUs on their way: one of a convolution, one of a convolution and a residual. */
+static zn_node *conv_block(zn_node **in)
+{
+    const zn_conv_spec k = { .stride = 1, .pad = 1 };
+    zn_node *x = zn_relu(in[0]), *first = zn_scale(in[1], 0.02f), *second = zn_scale(in[3], 0.1f);
+    return zn_add(zn_conv(zn_relu(zn_conv(x, first, in[2], k)), second, in[4], k), x);
+}
 static zn_node *conv_s2(zn_node **in) { return zn_conv(in[0], in[1], NULL, (zn_conv_spec){ .stride = 2, .pad = 1 }); }
 static zn_node *conv_s4(zn_node **in) { return zn_conv(in[0], in[1], in[2], (zn_conv_spec){ .stride = 4, .pad = 2 }); }
 static zn_node *conv_1x1(zn_node **in) { return zn_conv(in[0], in[1], in[2], (zn_conv_spec){ .stride = 1 }); }
@@ -150,6 +157,8 @@ static zn_node *tile_columns(zn_node **in) { return zn_tile_mix(in[0], in[1], zn
 const op_case op_cases[] = {
     { "conv", { MAP(2, 5, 7, 3), MAP(3, 3, 3, 4), ROW(4) }, conv_3x3, false },
     { "conv", { MAP(1, 9, 13, 16), MAP(3, 3, 16, 20), ROW(20) }, conv_3x3, false },
+    { "conv", { MAP(1, 4, 5, 24), MAP(3, 3, 24, 24), ROW(24), MAP(3, 3, 24, 24), ROW(24) }, conv_block, true },
+    { "conv", { MAP(2, 5, 6, 3), MAP(3, 3, 3, 5), ROW(5), MAP(3, 3, 5, 3), ROW(3) }, conv_block, true },
     { "conv", { MAP(2, 6, 8, 5), MAP(3, 3, 5, 6) }, conv_s2, false },
     { "conv", { MAP(2, 12, 12, 2), MAP(7, 7, 2, 4), ROW(4) }, conv_s4, false },
     { "conv", { MAP(1, 4, 3, 8), MAP(1, 1, 8, 12), ROW(12) }, conv_1x1, false },

@@ -231,6 +231,7 @@ static void run(const zn_node *n, const zn_launch_context *c)
     const prepared *q = c->prepared;
     const zn_conv_spec *k = spec_of(n);
     const zn_node *residual = k->residual ? n->source[2 + k->bias] : NULL;
+    const zn_node *mask = k->mask ? n->source[n->source_count - 1] : NULL;
     const zn_overlap o = overlap_of(n, n->shape.dim[0]);
     const int64_t from = o.first * (zn_shape_count(n->source[0]->shape) / n->source[0]->shape.dim[0]);
     const int64_t to = o.to * (zn_shape_count(n->shape) / n->shape.dim[0]);
@@ -245,7 +246,8 @@ static void run(const zn_node *n, const zn_launch_context *c)
                        .relu = k->relu,
                        .x_type = n->source[0]->type,
                        .residual_type = residual ? residual->type : ZN_TYPE_F32,
-                       .y_type = n->type };
+                       .y_type = n->type,
+                       .mask = mask && q->kernel->masks ? mask->data : NULL };
     a.s.threads = zn_pool_threads(c->pool);
     if (room_of(n, q->kernel))
         a.workspace = (char *)c->shared + packed_now(q->kernel, &a.s, q->weights);
@@ -254,6 +256,9 @@ static void run(const zn_node *n, const zn_launch_context *c)
     fill(n, c, residual, o.to + o.count, n->shape.dim[0]);
     const int64_t units = q->kernel->units(&a.s), grain = units / (PARTS * a.s.threads);
     zn_launch(c, q->kernel->run, units, grain < 1 ? 1 : grain, &a);
+    if (mask && !a.mask)
+        zn_launch(c, zn_k_relu_grad, zn_shape_count(n->shape), 1 << 14,
+                  &(zn_unary_args){ .x = mask->data, .dy = n->data, .y = n->data, .type = n->type });
 }
 
 static zn_node_types types_of_kernel(const zn_node *n, const zn_prepare *p)
@@ -264,9 +269,11 @@ static zn_node_types types_of_kernel(const zn_node *n, const zn_prepare *p)
     if (!kernel->narrow)
         return (zn_node_types){ 0 };
     const unsigned narrow = kernel->narrow(&s), residual = k->residual ? 1u << (2 + k->bias) : 0;
+    const unsigned mask = k->mask ? 1u << (n->source_count - 1) : 0;
     return (zn_node_types){ .result = narrow & ZN_CONV_NARROW_Y,
-                            .sources =
-                                (narrow & ZN_CONV_NARROW_X ? 1u : 0) | (narrow & ZN_CONV_NARROW_Y ? residual : 0) };
+                            .sources = (narrow & ZN_CONV_NARROW_X ? 1u : 0) |
+                                       (narrow & ZN_CONV_NARROW_Y ? residual | mask : 0),
+                            .alike = mask };
 }
 
 static bool has_lone_results(const zn_node *n) { return overlap_of(n, n->shape.dim[0]).count < n->shape.dim[0]; }
@@ -294,6 +301,8 @@ static zn_node_types host_types(const zn_node *n, const zn_prepare *p)
 {
     enum { LARGE_SHARE = 2 };
     zn_node_types t = types_of_kernel(n, p);
+    if (spec_of(n)->mask)
+        return (zn_node_types){ 0 };
     if (spec_of(n)->results && n->shape.dim[3] % 2)
         t = (zn_node_types){ .sources = t.sources & 1 };
     if (zn_whole_rows(n) * n->shape.dim[2] * LARGE_SHARE < zn_graph_largest_map(n->graph))
@@ -319,7 +328,7 @@ static double slots(const zn_node *n, const zn_prepare *p)
     const zn_conv_shape s = shape_of(n);
     const zn_conv_kernel *k = kernel_of(n, p);
     const zn_conv_spec *c = spec_of(n);
-    const int more = (c->bias && c->residual) + c->relu;
+    const int more = (c->bias && c->residual) + c->relu + c->mask;
     return (k->slots ? k->slots(&s) : 0.5 * k->flops(&s)) + more * (double)zn_shape_count(n->shape);
 }
 

@@ -1,6 +1,7 @@
 /* Fusion: a convolution reads its input through the upsampling before it, and includes the residual addition and
- * ReLU after it. With 1x1 kernels it reads through a pixel unshuffle and writes through a pixel shuffle. Blocks and
- * layers of the Zenith models have their own files (fuse.h). */
+ * ReLU after it, or the gradient of the ReLU that wrote its forward input. With 1x1 kernels it reads through a pixel
+ * unshuffle and writes through a pixel shuffle. Blocks and layers of the Zenith models have their own files (fuse.h).
+ */
 #include "ops/passes/fuse.h"
 #include "base/alloc.h"
 
@@ -78,7 +79,8 @@ static bool is_pointwise(const zn_node *n)
 {
     const zn_conv_spec *k = n->attribute;
     const int64_t *w = n->source[1]->shape.dim;
-    return w[0] == 1 && w[1] == 1 && k->stride == 1 && k->pad == 0 && !k->beyond && !k->up2 && !k->residual && !k->relu;
+    return w[0] == 1 && w[1] == 1 && k->stride == 1 && k->pad == 0 && !k->beyond && !k->up2 && !k->residual &&
+           !k->relu && !k->mask;
 }
 
 static void fuse_unshuffle(zn_node *n, int *uses)
@@ -114,7 +116,7 @@ static void fuse_add(zn_node *n, int *uses)
     for (int side = 1; side >= 0; side--) {
         zn_node *conv = n->source[side], *other = n->source[1 - side];
         const zn_conv_spec *k = conv->attribute;
-        if (!lone_conv(conv, uses) || k->residual || k->relu || other == conv)
+        if (!lone_conv(conv, uses) || k->residual || k->relu || k->mask || other == conv)
             continue;
         zn_conv_spec *fused = become(n, conv);
         fused->residual = true;
@@ -128,9 +130,21 @@ static void fuse_relu(zn_node *n, int *uses)
 {
     zn_node *conv = n->source[0];
     const zn_conv_spec *k = conv->attribute;
-    if (!lone_conv(conv, uses) || k->relu || k->lag || k->results)
+    if (!lone_conv(conv, uses) || k->relu || k->mask || k->lag || k->results)
         return;
     become(n, conv)->relu = true;
+    uses[conv->index] = 0;
+}
+
+/* Not where results without a sample would have to be masked too. */
+static void fuse_relu_grad(zn_node *n, int *uses)
+{
+    zn_node *mask = n->source[0], *conv = n->source[1];
+    const zn_conv_spec *k = conv->attribute;
+    if (!lone_conv(conv, uses) || k->relu || k->mask || k->lag || conv->source[0]->shape.dim[0] != n->shape.dim[0])
+        return;
+    become(n, conv)->mask = true;
+    n->source[n->source_count++] = mask;
     uses[conv->index] = 0;
 }
 
@@ -149,6 +163,8 @@ void zn_graph_fuse(zn_graph *g, zn_node *const *outputs, int count)
             fuse_add(n, uses);
         else if (n->op == &zn_op_relu)
             fuse_relu(n, uses);
+        else if (n->op == &zn_op_relu_grad)
+            fuse_relu_grad(n, uses);
         zn_fuse_norm(n, uses);
         zn_fuse_lite(n, uses);
         zn_fuse_lite_head(n, uses);

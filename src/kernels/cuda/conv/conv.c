@@ -28,6 +28,13 @@ static void pack(const zn_conv_shape *s, const float *w, void *packed)
         }
 }
 
+/* conv_few.cu */
+static bool supports_few(const zn_conv_shape *s)
+{
+    return supports(s) && (s->cin == 3 || s->cin == 4) && s->kh == 3 && s->kw == 3 && s->stride == 1 && !s->up2 &&
+           !s->shuffle && s->cout % ZN_CUDA_CONV_COLUMNS == 0;
+}
+
 /* Enough channels to fill a fragment, and what a tile of 8 x 16 pixels reads fits into shared memory. */
 static bool supports_half(const zn_conv_shape *s)
 {
@@ -150,6 +157,7 @@ static double three_flops(const zn_conv_shape *s) { return 3 * padded_flops(s); 
 /* Keys of the launchers in the device's table. No CPU has ZN_CPU_CUDA, so these functions never run. */
 void zn_k_conv_tf32x3(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
 void zn_k_conv_tf32(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
+void zn_k_conv_few(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
 void zn_k_conv_wgmma_bf16(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
 void zn_k_conv_wgmma_f16(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
 void zn_k_conv_up_bf16(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
@@ -170,6 +178,7 @@ const zn_conv_kernel zn_conv_cuda_tf32x3 = { .name = "implicit-tf32x3-cuda",
                                              .math = ZN_PRECISION_F32,
                                              .cpu = ZN_CPU_CUDA,
                                              .tolerance = 2e-6f,
+                                             .masks = true,
                                              .supports = supports,
                                              .packed_bytes = packed_bytes,
                                              .pack = pack,
@@ -194,6 +203,7 @@ const zn_conv_kernel zn_conv_cuda_bf16 = { .name = "halo-bf16-cuda",
                                            .math = ZN_PRECISION_BF16,
                                            .cpu = ZN_CPU_CUDA,
                                            .tolerance = 5e-3f,
+                                           .masks = true,
                                            .supports = supports_half,
                                            .narrow = narrow_half,
                                            .packed_bytes = half_bytes,
@@ -208,6 +218,7 @@ const zn_conv_kernel zn_conv_cuda_f16 = { .name = "halo-f16-cuda",
                                           .math = ZN_PRECISION_F16,
                                           .cpu = ZN_CPU_CUDA,
                                           .tolerance = 6e-4f,
+                                          .masks = true,
                                           .supports = supports_half,
                                           .narrow = narrow_half,
                                           .pays = never_changes,
@@ -222,7 +233,7 @@ const zn_conv_kernel zn_conv_cuda_f16 = { .name = "halo-f16-cuda",
 /* The same weights as above, for the matrix instructions of Hopper GPUs. */
 #define ZN_CONV_HOPPER(title, type, error, packs, packs_on_device, worth, body)                                        \
     {                                                                                                                  \
-        .name = (title), .math = (type), .cpu = ZN_CPU_CUDA | ZN_CPU_HOPPER, .tolerance = (error),                     \
+        .name = (title), .math = (type), .cpu = ZN_CPU_CUDA | ZN_CPU_HOPPER, .tolerance = (error), .masks = true,      \
         .supports = supports_wide, .narrow = narrow_half, .pays = (worth), .packed_bytes = half_bytes,                 \
         .pack = (packs), .pack_on_device = (packs_on_device), .scratch_bytes = scratch_bytes,                          \
         .workspace_bytes = rounded_x, .units = units, .run = (body), .flops = half_flops                               \
@@ -234,7 +245,7 @@ const zn_conv_kernel zn_conv_hopper_f16 = ZN_CONV_HOPPER("wgmma-f16-cuda", ZN_PR
 
 #define ZN_CONV_UP(title, type, error, packs, packs_on_device, worth, body)                                            \
     {                                                                                                                  \
-        .name = (title), .math = (type), .cpu = ZN_CPU_CUDA | ZN_CPU_HOPPER, .tolerance = (error),                     \
+        .name = (title), .math = (type), .cpu = ZN_CPU_CUDA | ZN_CPU_HOPPER, .tolerance = (error), .masks = true,      \
         .supports = supports_up, .narrow = narrow_half, .pays = (worth), .packed_bytes = up_bytes, .pack = (packs),    \
         .pack_on_device = (packs_on_device), .scratch_bytes = scratch_bytes, .workspace_bytes = rounded_x,             \
         .units = units, .run = (body), .flops = up_flops                                                               \
@@ -246,11 +257,17 @@ const zn_conv_kernel zn_conv_hopper_up_f16 = ZN_CONV_UP("wgmma-up-f16-cuda", ZN_
 
 /* One product of 11-bit numbers: the precision of f16 with the range of fp32. It serves both 16-bit types where the
  * kernels above do not. */
-#define ZN_CONV_CUDA_TF32(type)                                                                                        \
+#define ZN_CONV_CUDA_TF32(title, type, can, body)                                                                      \
     {                                                                                                                  \
-        .name = "implicit-tf32-cuda", .math = (type), .cpu = ZN_CPU_CUDA, .tolerance = 6e-4f, .supports = supports,    \
+        .name = (title), .math = (type), .cpu = ZN_CPU_CUDA, .tolerance = 6e-4f, .masks = true, .supports = (can),     \
         .narrow = narrow_result, .packed_bytes = packed_bytes, .pack = pack, .pack_on_device = zn_k_conv_pack,         \
-        .scratch_bytes = scratch_bytes, .units = units, .run = zn_k_conv_tf32, .flops = padded_flops                   \
+        .scratch_bytes = scratch_bytes, .units = units, .run = (body), .flops = padded_flops                           \
     }
-const zn_conv_kernel zn_conv_cuda_tf32_as_f16 = ZN_CONV_CUDA_TF32(ZN_PRECISION_F16);
-const zn_conv_kernel zn_conv_cuda_tf32_as_bf16 = ZN_CONV_CUDA_TF32(ZN_PRECISION_BF16);
+const zn_conv_kernel zn_conv_cuda_few_as_f16 =
+    ZN_CONV_CUDA_TF32("few-tf32-cuda", ZN_PRECISION_F16, supports_few, zn_k_conv_few);
+const zn_conv_kernel zn_conv_cuda_few_as_bf16 =
+    ZN_CONV_CUDA_TF32("few-tf32-cuda", ZN_PRECISION_BF16, supports_few, zn_k_conv_few);
+const zn_conv_kernel zn_conv_cuda_tf32_as_f16 =
+    ZN_CONV_CUDA_TF32("implicit-tf32-cuda", ZN_PRECISION_F16, supports, zn_k_conv_tf32);
+const zn_conv_kernel zn_conv_cuda_tf32_as_bf16 =
+    ZN_CONV_CUDA_TF32("implicit-tf32-cuda", ZN_PRECISION_BF16, supports, zn_k_conv_tf32);

@@ -55,7 +55,8 @@ static __device__ void write_one(const zn_conv_args &a, int64_t row, int x, int 
     const int64_t at = result_at(a.s, row, x, column);
     sum += bias_of(a, column);
     sum += a.residual ? read_number(a.residual, at, a.residual_type) : 0;
-    write_number(a.y, at, a.y_type, activate(a, sum));
+    sum = activate(a, sum);
+    write_number(a.y, at, a.y_type, !a.mask || read_number(a.mask, at, a.y_type) > 0 ? sum : 0);
 }
 
 /* Writes two neighbours at once; used if all pairs are aligned. */
@@ -71,7 +72,12 @@ static __device__ void write_two(const zn_conv_args &a, int64_t row, int x, int 
         sum.x += r.x;
         sum.y += r.y;
     }
-    write_pair(a.y, at, a.y_type, make_float2(activate(a, sum.x), activate(a, sum.y)));
+    sum = make_float2(activate(a, sum.x), activate(a, sum.y));
+    if (a.mask) {
+        const float2 m = read_pair(a.mask, at, a.y_type);
+        sum = make_float2(m.x > 0 ? sum.x : 0, m.y > 0 ? sum.y : 0);
+    }
+    write_pair(a.y, at, a.y_type, sum);
 }
 
 template <typename P>
@@ -114,8 +120,10 @@ static inline conv_task conv_task_of(zn_device *d, const void *args, zn_cuda_wei
     to_device(d, t.a.bias);
     to_device(d, t.a.residual);
     to_device(d, t.a.y);
+    to_device(d, t.a.mask);
     const int channels = t.a.s.shuffle ? t.a.s.cout / 4 : t.a.s.cout;
-    t.pairs = channels % 2 == 0 && ((uintptr_t)t.a.y | (uintptr_t)t.a.residual) % sizeof(float2) == 0;
+    t.pairs =
+        channels % 2 == 0 && ((uintptr_t)t.a.y | (uintptr_t)t.a.residual | (uintptr_t)t.a.mask) % sizeof(float2) == 0;
     return t;
 }
 

@@ -34,7 +34,8 @@ template <typename T_, int CHUNK_, int STRIDE_, int HIGH_, bool UP_ = false> str
         X_HIGH = (TILE_ROWS - 1) * STRIDE + SIDE,
         EVEN = (X_WIDE + STRIDE - 1) / STRIDE,
         X_BYTES = (X_WIDE * X_HIGH * LINE + 1023) / 1024 * 1024,
-        BOX = ROWS / TAPS /* rows of weights that a bulk copy brings */
+        PIECES = PIXELS * 8 / WARPGROUP, /* of a tile of results, for each thread */
+        BOX = ROWS / TAPS                /* rows of weights that a bulk copy brings */
     };
     /* Line of a stage for a pixel. */
     static __device__ int line_of(int y, int x) { return y * X_WIDE + x % STRIDE * EVEN + x / STRIDE; }
@@ -49,7 +50,7 @@ struct wide_task {
     CUtensorMap x_map; /* x, if bulk copies bring it, */
     CUtensorMap w_map; /* and the weights of chunks */
     bool bulk, bulk_weights;
-    bool quick; /* y and the residual have 16 bits and whole pieces */
+    bool quick; /* y, the residual and the mask have 16 bits and whole pieces */
 };
 
 /* Shared memory: weights, stages, and for each turn a tile of results. */
@@ -153,18 +154,19 @@ template <typename P> static __device__ void copy_all(const wide_task &w, const 
 
 /* ---- results ---- */
 
-/* A thread's pieces of a tile in shared memory and in a map: calls f(offset in shared memory, offset in the map). */
+/* A thread's pieces of a tile in shared memory and in a map: calls f(number of the piece, offset in shared memory,
+ * offset in the map). */
 template <typename P, typename F>
 static __device__ void each_piece(const wide_task &w, const place &at, int thread, F f)
 {
     const zn_conv_shape &s = w.t.a.s;
     const int column = at.channel + thread % 8 * 8;
 #pragma unroll
-    for (int i = 0; i < P::PIXELS * 8 / WARPGROUP; i++) {
+    for (int i = 0; i < P::PIECES; i++) {
         const int pixel = i * (WARPGROUP / 8) + thread / 8;
         const spot to = spot_of<P>(w, at, pixel / TILE_WIDE, pixel % TILE_WIDE);
         if (to.y < s.oh && to.x < s.ow && column < s.cout)
-            f(piece_at(pixel, thread % 8), (((int64_t)at.image * s.oh + to.y) * s.ow + to.x) * s.cout + column);
+            f(i, piece_at(pixel, thread % 8), (((int64_t)at.image * s.oh + to.y) * s.ow + to.x) * s.cout + column);
     }
 }
 
@@ -174,14 +176,36 @@ template <typename P> static __device__ void start_residual(const wide_task &w, 
     const unsigned start = shared_address(to);
     if (residual)
         each_piece<P>(w, at, thread,
-                      [&](unsigned offset, int64_t from) { copy_piece(start + offset, residual + from, true); });
+                      [&](int, unsigned offset, int64_t from) { copy_piece(start + offset, residual + from, true); });
     copy_commit();
+}
+
+/* Loads what a thread needs of the mask; it is there when the products are. */
+template <typename P>
+static __device__ void load_mask(const wide_task &w, const place &at, uint4 (&mask)[P::PIECES], int thread)
+{
+    const uint16_t *from = reinterpret_cast<const uint16_t *>(w.t.a.mask);
+    if (from)
+        each_piece<P>(w, at, thread, [&](int i, unsigned, int64_t piece) {
+            mask[i] = __ldg(reinterpret_cast<const uint4 *>(from + piece));
+        });
+}
+
+template <typename T> static __device__ uint32_t keep_positive(uint32_t pair, uint32_t mask)
+{
+    return pair & ((T::low(mask) > 0 ? 0xffffu : 0) | (T::high(mask) > 0 ? 0xffff0000u : 0));
+}
+template <typename T> static __device__ uint4 keep_positive(const uint4 &v, const uint4 &mask)
+{
+    return uint4{ keep_positive<T>(v.x, mask.x), keep_positive<T>(v.y, mask.y), keep_positive<T>(v.z, mask.z),
+                  keep_positive<T>(v.w, mask.w) };
 }
 
 /* Adds bias and residual to the sums of a thread, and writes them through shared memory, where `tile` has the residual,
  * in whole pieces. */
 template <typename P>
-static __device__ void write_quick(const wide_task &w, const place &at, float (&sums)[P::SUMS], char *tile, int thread)
+static __device__ void write_quick(const wide_task &w, const place &at, float (&sums)[P::SUMS],
+                                   const uint4 (&mask)[P::PIECES], char *tile, int thread)
 {
     typedef typename P::T T;
     const zn_conv_args &a = w.t.a;
@@ -207,8 +231,9 @@ static __device__ void write_quick(const wide_task &w, const place &at, float (&
     }
     meet(1 + turn, WARPGROUP);
     uint16_t *y = reinterpret_cast<uint16_t *>(a.y);
-    each_piece<P>(w, at, thread, [&](unsigned offset, int64_t to) {
-        *reinterpret_cast<uint4 *>(y + to) = *reinterpret_cast<const uint4 *>(tile + offset);
+    each_piece<P>(w, at, thread, [&](int i, unsigned offset, int64_t to) {
+        const uint4 v = *reinterpret_cast<const uint4 *>(tile + offset);
+        *reinterpret_cast<uint4 *>(y + to) = a.mask ? keep_positive<T>(v, mask[i]) : v;
     });
     meet(1 + turn, WARPGROUP); /* all have read the tile */
 }
@@ -261,8 +286,11 @@ template <typename P> static __device__ void multiply_all(const wide_task &w, co
     for (int tile = (int)blockIdx.x + turn * (int)gridDim.x; tile < w.tiles; tile += TURNS * (int)gridDim.x) {
         const place at = place_of_tile<P>(w, tile);
         float sums[P::SUMS] = {};
-        if (w.quick)
+        uint4 mask[P::PIECES];
+        if (w.quick) {
             start_residual<P>(w, at, tile_memory, thread);
+            load_mask<P>(w, at, mask, thread);
+        }
         for (int chunk = 0; chunk < w.chunks; chunk++, step++) {
             m.r.wait_full(step);
             const unsigned stage = stages + (unsigned)(step % w.stages * w.bytes);
@@ -273,7 +301,7 @@ template <typename P> static __device__ void multiply_all(const wide_task &w, co
         }
         step += (TURNS - 1) * w.chunks;
         if (w.quick)
-            write_quick<P>(w, at, sums, tile_memory, thread);
+            write_quick<P>(w, at, sums, mask, tile_memory, thread);
         else
             write_slow<P>(w, at, sums, thread);
     }
@@ -358,7 +386,7 @@ template <typename T> static void run(zn_device *d, const void *args, zn_type ty
     a.x_type = type;
     w.chunks = (a.s.cin + w.t.w.chunk - 1) / w.t.w.chunk;
     w.quick = a.y_type != ZN_TYPE_F32 && (!a.residual || a.residual_type == a.y_type) && a.s.cout % 8 == 0 &&
-              ((uintptr_t)a.y | (uintptr_t)a.residual) % 16 == 0;
+              ((uintptr_t)a.y | (uintptr_t)a.residual | (uintptr_t)a.mask) % 16 == 0;
     const bool large = w.t.w.chunk == 64;
     if (up)
         large ? launch_up<T, 64>(d, w) : launch_up<T, 32>(d, w);
