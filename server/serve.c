@@ -44,12 +44,6 @@ static int fail(const char *why)
     return 0;
 }
 
-static int refuse_open(const char *address)
-{
-    complain("anyone who reaches %s could use the server; give --api-key, or --insecure if that is meant", address);
-    return 0;
-}
-
 static int make_spool(sv_server *s)
 {
     const char *base = getenv("TMPDIR");
@@ -77,8 +71,6 @@ static int start(sv_server *s)
     const serve_settings *o = s->settings;
     char why[256] = "";
     name_instance(s);
-    if (!o->worker && !o->key && !o->insecure && !is_loopback(o->address))
-        return refuse_open(o->address);
     if (!make_spool(s))
         return 0;
     if (zn_context_new(o->threads, &s->context) != ZN_OK)
@@ -170,6 +162,10 @@ static void announce(const sv_server *s)
 int serve(const serve_settings *settings)
 {
     sv_server s = { .settings = settings, .started = sv_now() };
+    if (!settings->worker && !settings->key && !settings->insecure && !is_loopback(settings->address))
+        return usage_error("serve",
+                           "anyone who reaches %s could use the server; give --api-key, or --insecure if that is meant",
+                           settings->address);
     const struct sigaction action = { .sa_handler = on_signal };
     stop = 0;
     sigaction(SIGINT, &action, NULL);

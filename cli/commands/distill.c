@@ -41,8 +41,9 @@ static int run_on(const options *o, zn_ranks *ranks)
     };
     zn_distill_result r;
     const zn_status status = zn_distill(&d, &r);
-    if (monitor_end(&m, status, r.steps - r.first))
-        return EXIT_FAILURE;
+    const int failed = monitor_end(&m, status, r.steps - r.first);
+    if (failed)
+        return failed;
     print_result(o, &r);
     return 0;
 }

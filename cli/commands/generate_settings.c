@@ -355,10 +355,8 @@ int generate_images(const options *o, parameters *p, zn_image **image, zn_image 
                                   .negative = p->negative,
                                   .encoder_tile = p->encoder_tile,
                                   .decoder_tile = p->decoder_tile };
-    if (zn_generation_check(&plain) != ZN_OK) {
-        complain("%s", zn_error_text());
-        return EXIT_FAILURE;
-    }
+    if (zn_generation_check(&plain) != ZN_OK)
+        return usage_error(o->command->name, "%s", zn_error_text());
     const int status = read_images(o, p, image, mask);
     if (status)
         return status;

@@ -273,6 +273,9 @@ static int run_one(const options *o)
     session s = { 0 };
     trip t = { 0 };
     status = session_open(&s, o, o->model, NEEDS);
+    if (!status && !s.diffusion && (o->share > 0 || o->scale))
+        status = usage_error("reconstruct", "--%s is for mamba-field models, and %s is not one",
+                             o->scale ? "scale" : "keep", s.info->architecture);
     if (!status) {
         progress_begin(&s.bar, "reconstruct", 0, 1);
         if (travel(&s, o->files[0], &t) != ZN_OK || (o->output && write_result(o, o->output, o->output, &t) != ZN_OK)) {

@@ -64,8 +64,9 @@ static int run_on(const options *given, zn_ranks *ranks)
                                  .run = monitor_begin(&m, o, ranks) };
     zn_train_result r;
     const zn_status status = zn_train(&t, &r);
-    if (monitor_end(&m, status, r.steps - r.first))
-        return EXIT_FAILURE;
+    const int failed = monitor_end(&m, status, r.steps - r.first);
+    if (failed)
+        return failed;
     print_result(o, &r);
     return 0;
 }

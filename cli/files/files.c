@@ -182,32 +182,30 @@ static void add_folder(job_list *list, const char *folder, const job_rules *rule
         qsort(list->items + first, (size_t)(list->count - first), sizeof *list->items, by_name);
 }
 
-/* Returns 1 if -o is a folder, which is created if needed, or 0. Returns -1 after reporting an error. The name of a new
- * folder must not look like a file name: for several results, that is probably a mistake. */
-static int output_is_folder(const options *o, const job_rules *rules, int several)
+/* Sets *folder if -o is a folder, which is created if needed. Returns 0, or an exit status after reporting an error.
+ * The name of a new folder must not look like a file name: for several results, that is probably a mistake. */
+static int find_folder(const options *o, const job_rules *rules, int several, int *folder)
 {
     const size_t length = strlen(o->output);
-    if (is_folder(o->output))
-        return 1;
-    if (several && !strcmp(o->output, "-")) {
-        complain("several results need a folder, not standard output");
-        return -1;
-    }
+    const char *name = o->command->name;
+    if ((*folder = is_folder(o->output)))
+        return 0;
+    if (several && !strcmp(o->output, "-"))
+        return usage_error(name, "several results need a folder, not standard output");
     if (o->output[length - 1] != '/') {
         if (!several)
             return 0;
-        if (file_exists(o->output) || rules->can_write(o->output)) {
-            complain("%s: several results need a folder, and this is %s", o->output,
-                     file_exists(o->output) ? "a file" : "the name of a file");
-            return -1;
-        }
+        if (file_exists(o->output) || rules->can_write(o->output))
+            return usage_error(name, "several results need a folder, and '%s' is %s", o->output,
+                               file_exists(o->output) ? "a file" : "the name of a file");
     }
     if (lacks_folder(o->output))
-        return -1;
+        return EXIT_FAILURE;
+    *folder = 1;
     if (mkdir(o->output, 0777) == 0 || (errno == EEXIST && is_folder(o->output))) /* another rank created it first */
-        return 1;
+        return 0;
     complain("cannot create the folder %s: %s", o->output, strerror(errno));
-    return -1;
+    return EXIT_FAILURE;
 }
 
 static int to_standard_output(const options *o) { return o->output && !strcmp(o->output, "-"); }
@@ -256,9 +254,10 @@ int jobs_make(const options *o, const job_rules *rules, job_list *out)
     free(sample);
     if (!good)
         return usage_error(o->command->name, "cannot write '%s' files, only %s", extension, rules->extensions);
-    const int in_folder = o->output ? output_is_folder(o, rules, several) : 0;
-    if (in_folder < 0)
-        return EXIT_FAILURE;
+    int in_folder = 0;
+    const int status = o->output ? find_folder(o, rules, several, &in_folder) : 0;
+    if (status)
+        return status;
     const int by_format = to_standard_output(o) || (o->output && o->format && is_pipe(o->output));
     if (o->output && !in_folder && !by_format) {
         if (!rules->can_write(o->output))

@@ -173,9 +173,24 @@ int monitor_check(const options *o)
     return o->output ? lacks_place(o->output) : usage_error(o->command->name, "-o is needed: the folder for the run");
 }
 
-/* The library's sentence gets the program's advice if it says that there is no such recipe or student. */
-static void complain_of_recipe(const options *o, const char *why)
+/* True if the sentence is about a value of --set, which it begins with. */
+static int is_of_setting(const options *o, const char *why)
 {
+    int found = 0;
+    for (int i = 0; o->settings[i] && !found; i++) {
+        char *word = must_print("'%s':", o->settings[i]);
+        found = !strncmp(why, word, strlen(word));
+        free(word);
+    }
+    return found;
+}
+
+/* The library's sentence gets the program's advice if it says that there is no such recipe or student. Returns the exit
+ * status. */
+static int complain_of_recipe(const options *o, const char *why)
+{
+    if (is_of_setting(o, why))
+        return usage_error(o->command->name, "%s", why);
     const int distills = o->command->bit == CMD_DISTILL;
     const char *kind = distills ? "student" : "recipe";
     const char *name = distills ? o->student : o->file_count ? o->files[0] : NULL;
@@ -188,16 +203,18 @@ static void complain_of_recipe(const options *o, const char *why)
     else
         complain("%s; 'zenith help %s' lists the %ss", why, o->command->name, kind);
     free(unknown);
+    return EXIT_FAILURE;
 }
 
 int print_recipe(const options *o, zn_status status, char *yaml)
 {
+    int code = 0;
     if (status == ZN_OK)
         say_bytes(yaml, strlen(yaml));
     else
-        complain_of_recipe(o, zn_error_text());
+        code = complain_of_recipe(o, zn_error_text());
     zn_memory_free(yaml);
-    return status == ZN_OK ? 0 : EXIT_FAILURE;
+    return code;
 }
 
 zn_run_options monitor_begin(monitor *m, const options *o, zn_ranks *ranks)
@@ -283,12 +300,13 @@ int monitor_end(const monitor *m, zn_status status, int64_t steps)
             note(o, "%s is finished: nothing left to do", o->output);
         return 0;
     }
+    int code = EXIT_FAILURE;
     char *why = must_copy(zn_error_text());
     /* The library does not know the commands, so for a missing model the program prints its own message with advice. */
     if (status != ZN_ENOTFOUND || !(is_missing_model(o->from) || is_missing_model(o->teacher)))
-        complain_of_recipe(o, why);
+        code = complain_of_recipe(o, why);
     free(why);
     if (status == ZN_ECANCELLED || (status == ZN_EIO && steps > 0))
         tell_how_to_go_on(m);
-    return EXIT_FAILURE;
+    return code;
 }

@@ -4,8 +4,7 @@
  *     monitor m;
  *     zn_train_options t = { ..., .run = monitor_begin(&m, o, ranks) };
  *     zn_status status = zn_train(&t, &r);
- *     if (monitor_end(&m, status, r.steps - r.first))
- *         return EXIT_FAILURE; */
+ *     return monitor_end(&m, status, r.steps - r.first); */
 #ifndef ZN_CLI_MONITOR_H
 #define ZN_CLI_MONITOR_H
 

@@ -45,7 +45,7 @@ def test_guard():
     same((status, answer.getheader("Access-Control-Allow-Origin")), (403, None), "preflight of another page")
     # Not loopback without a key is refused, with one it is not.
     refused = subprocess.run([PROGRAM, "serve", "--listen", "0.0.0.0:0"], env=environment, stderr=subprocess.PIPE)
-    same((refused.returncode, b"--api-key" in refused.stderr), (1, True), "0.0.0.0 without a key")
+    same((refused.returncode, b"--api-key" in refused.stderr), (2, True), "0.0.0.0 without a key")
 
 
 def test_refused_options():

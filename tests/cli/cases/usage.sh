@@ -41,5 +41,17 @@ try bench --part both
 try convert a.png b.pth
 try convert a.png b.safetensors --dtype f64
 try encode a.png --size 5
+# Values that only the model, or the recipe, can judge.
+export ZENITH_MODELS=$SOURCE/weights
+makeimage b.png 32 32
+mkdir pictures
+cp b.png pictures
+try generate fox -m zenith-mini -o x.png --size 120
+try generate fox -m zenith-mini -o x.png --size 32000
+try reconstruct b.png -m zenith-r --keep 10%
+try train zenith-r --set lr=fast --data pictures -o run
+try train zenith-r --set nosuch=1 --print
+try distill --teacher random:taesd --student zenith-r --set nosuch=1 --data pictures -o run
+try serve --listen 0.0.0.0:0
 sort -u statuses
 zenith help foo
