@@ -200,9 +200,20 @@ static void complete(work *w)
     explain_prompts(w);
 }
 
-/* With -v: how memory is used, and in what precision. */
+static int on_cpu(const work *w) { return !w->o->device || strcmp(w->o->device, "cpu") == 0; }
+
+/* Of the transformer, as zn_generator_open chooses it. */
+static int precision_of(const work *w)
+{
+    return w->p.precision ? (int)w->p.precision : on_cpu(w) ? ZN_PRECISION_INT8 : ZN_PRECISION_BF16;
+}
+
+/* A precision that is not faster here; and with -v how memory is used, and in what precision. */
 static void explain(work *w)
 {
+    if (precision_of(w) == ZN_PRECISION_FP8 && on_cpu(w) && !w->o->calibrate)
+        note(w->o, "a CPU has no units for fp8: numbers are rounded to it and multiplied in f32, for comparison; "
+                   "-p int8 is faster");
     const char *line = "";
     const zn_generation request = request_of(w);
     if (w->o->verbose && zn_generator_plan(w->generator, &request, &line) != ZN_OK)
@@ -215,13 +226,6 @@ static void explain(work *w)
 }
 
 /* ---- one image ---- */
-
-/* Of the transformer, as zn_generator_open chooses it. */
-static int precision_of(const work *w)
-{
-    const int cpu = !w->o->device || strcmp(w->o->device, "cpu") == 0;
-    return w->p.precision ? (int)w->p.precision : cpu ? ZN_PRECISION_INT8 : ZN_PRECISION_BF16;
-}
 
 static void report_json(const work *w, const char *path, const zn_generation_report *r, json *j)
 {

@@ -88,6 +88,8 @@ gen "a red fox" --seed 7 -o p.png --preview | cat -v | sed -E 's/[0-9.]+ s$/N s/
 # Layers are measured instead of an image, and what is kept in bf16 is remembered.
 zenith generate -m model --size 32 --steps 1 --seed 7 "a fox" --calibrate --keep 25% | sed -E 's/[0-9.]+e-[0-9]+/E/' | sort | uniq | wc -l
 zenith generate -m model --size 32 --steps 1 --seed 7 "a fox" -p fp8 -o fp8.png -v 2>&1 | grep -o 'fp8: .* file'
+zenith generate -m model --size 32 --steps 1 --seed 7 "a fox" -p fp8 -o fp8.png 2>&1 >/dev/null | grep -c 'a CPU has no units for fp8'
+zenith generate -m model --size 32 --steps 1 --seed 7 "a fox" -q -p fp8 -o fp8.png
 find model -name '*.fp8.json' -exec rm {} +
 
 # A long prompt is cut, and more memory than allowed is refused.
