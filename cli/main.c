@@ -46,8 +46,9 @@ const command command_table[] = {
       CMD_UPSCALE, 1, -1, upscale_run },
     { "edit", "IN -o OUT|DIR --attribute NAME [--amount A] [--model NAME]", "strengthen or weaken an attribute of an image",
       "Changes an attribute of an image with a diffusion autoencoder and its classifier. --list prints the attributes, with "
-      "an image also their probabilities. An amount of 0 leaves the image as it is, 0.3 is a clear change, and a negative "
-      "amount changes it to the opposite.",
+      "an image also their probabilities. An amount of 0 leaves the image as it is, 0.3 changes a face visibly, 1 any image "
+      "strongly, and a negative amount does the opposite. The score is the probability that the written image shows the "
+      "attribute.",
       CMD_EDIT, 0, 1, edit_run },
     { "interpolate", "A B -o OUT|DIR [--model NAME] [--frames N]", "morph one image into another",
       "Generates images between two with a diffusion autoencoder: conditions are interpolated linearly, noise "

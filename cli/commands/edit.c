@@ -14,7 +14,8 @@ enum { STEPS = 100, MOST = 1000, MOST_AMOUNT = 100 }; /* MOST: maximum number of
 typedef struct change {
     const options *o;
     const char *attribute;    /* name in the classifier */
-    double *amounts, *scores; /* scores: probability that each result shows the attribute */
+    double *amounts, *scores; /* scores: probability that each result shows the attribute, encoded again */
+    double *asked;            /* the same of the condition that it was rendered from */
     int count, row;
 } change;
 
@@ -23,8 +24,9 @@ typedef struct change {
 /* Parses "-0.3,0,0.3". Returns 0 after reporting an error. */
 static int parse_amounts(change *c, const char *text)
 {
-    c->amounts = must_alloc(NULL, 2 * MOST * sizeof *c->amounts);
+    c->amounts = must_alloc(NULL, 3 * MOST * sizeof *c->amounts);
     c->scores = c->amounts + MOST;
+    c->asked = c->scores + MOST;
     for (const char *at = text; c->count < MOST;) {
         char *end;
         const double v = strtod(at, &end);
@@ -153,6 +155,12 @@ static int list(const options *o)
 
 /* ---- the image ---- */
 
+static zn_status judge_image(zn_diffae *net, const zn_image *picture, float *cond, float *scores)
+{
+    const zn_status status = zn_diffae_encode(net, picture, cond);
+    return status == ZN_OK ? zn_diffae_judge(net, cond, scores) : status;
+}
+
 /* Renders image number i and computes its score. */
 static zn_status render_one(const change *c, diffusion *d, const parts *p, int i, zn_image **picture)
 {
@@ -164,11 +172,17 @@ static zn_status render_one(const change *c, diffusion *d, const parts *p, int i
     if (status == ZN_OK)
         status = zn_diffae_judge(net, moved, scores);
     if (status == ZN_OK) {
-        c->scores[i] = (double)scores[c->row];
+        c->asked[i] = (double)scores[c->row];
         status = diffusion_render(d, moved, p->noise, 0, picture);
     }
     if (status == ZN_OK && p->picture->grey)
         zn_image_make_grey(*picture);
+    if (status == ZN_OK && (status = judge_image(net, *picture, moved, scores)) != ZN_OK) {
+        zn_image_free(*picture);
+        *picture = NULL;
+    }
+    if (status == ZN_OK)
+        c->scores[i] = (double)scores[c->row];
     free(moved);
     return status;
 }
@@ -211,6 +225,7 @@ static void report(const void *self, facts *f)
     if (f->json) {
         numbers(f, "amounts", c->amounts, c->count);
         numbers(f, "scores", c->scores, c->count);
+        numbers(f, "condition_scores", c->asked, c->count);
         return;
     }
     for (int i = 0; i < c->count; i++)

@@ -38,8 +38,12 @@ cmp -s e1.png e2.png && echo "the attribute changes nothing"
 edit 0 --amount=-30,0,30 -o strip.png
 grep -E '^(attribute|amount|images|width|height)|%' text | sed -E 's/ +[0-9.]+ %/  N %/'
 edit 0 --amount -30,0,30 -o strip/ --json
-# More of an attribute is more of it to the classifier.
-grep -oE '"scores": .*\]' text | tr -d '[,]' | awk '{ print $2 < $3 && $3 < $4 ? "rising" : "not rising: " $0 }'
+# The scores are those of the images that are written. More of an attribute is more of it to the classifier.
+for n in 1 2 3; do
+    zenith edit --list --model classifier strip/000$n.png --json | grep -oE '"attribute": "Smiling", "score": [0-9.e-]+' | grep -oE '[0-9.e-]+$'
+done >listed
+grep -oE '"scores": [^]]*\]' text | grep -oE '[0-9][0-9.e-]*' | cmp - listed
+grep -oE '"condition_scores": [^]]*\]' text | tr -d '[,]' | awk '{ print $2 < $3 && $3 < $4 ? "rising" : "not rising: " $0 }'
 ls strip
 cmp strip/0001.png e1.png
 cmp strip/0002.png e0.png
