@@ -118,6 +118,17 @@ static const char *folder_of(const sv_request *r, const char *name)
     return NULL;
 }
 
+/* The library's sentence about bytes in memory, with the client's name of the file. */
+static zn_status name_file(zn_status status, const sv_field *f)
+{
+    static const char unnamed[] = "image in memory";
+    char *text = must_copy(zn_error_text());
+    const size_t known = strncmp(text, unnamed, sizeof unnamed - 1) ? 0 : sizeof unnamed - 1;
+    status = ZN_FAIL(status, "%.80s%s%s", f->filename ? f->filename : "an image", known ? "" : ": ", text + known);
+    free(text);
+    return status;
+}
+
 /* Images that came with the request, in a folder beside the run. */
 static zn_status keep_images(const sv_request *r, const char *name, const sv_form *form, char **folder)
 {
@@ -132,7 +143,9 @@ static zn_status keep_images(const sv_request *r, const char *name, const sv_for
         const zn_image_read_options reading = { .max_pixels = sv_server_of(r)->settings->most_pixels };
         zn_image *image = NULL;
         zn_status status = zn_image_read_memory(f->bytes, f->size, &reading, &image);
-        if (status == ZN_OK) { /* under a name that training takes */
+        if (status != ZN_OK) {
+            status = name_file(status, f);
+        } else { /* under a name that training takes */
             memcpy(path + strlen(path) - 6, ".png", 5);
             status = zn_image_write(path, image, NULL);
         }

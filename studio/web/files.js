@@ -34,9 +34,17 @@ export function dropZone({ label, accept = "image/*", multiple = false, folder =
   }, chooser, whole, icon("upload"), el("p", {}, el("strong", {}, label)), el("p", { class: "soft" }, "Drop, paste, or click to choose"),
     (folder || example) && el("div", { class: "row" },
       folder && el("button", { type: "button", class: "plain", onclick: () => whole.click() }, "Choose a folder"),
-      example && el("button", { type: "button", class: "plain", onclick: async () => take([await example()]) }, "Try an example")), list);
+      example && el("button", { type: "button", class: "plain", onclick: tryExample }, "Try an example")), list);
   zone.files = [];
   zone.take = take;
+
+  /** Some examples are made by a job: if that fails, or is cancelled, its card says so. */
+  async function tryExample({ currentTarget: button }) {
+    button.disabled = true;
+    await example().then((file) => take([file]), () => {});
+    button.disabled = false;
+    if (document.activeElement === document.body) button.focus(); // a disabled button loses it
+  }
 
   function take(files) {
     if (!files.length) return;

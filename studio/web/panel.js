@@ -8,7 +8,7 @@ const NAMED = ["edit", "interpolate", "sample"]; // tasks without a default mode
 /** The names of the models that can do a task, as options for a select; an empty choice takes the default, whose name may be given. */
 export function modelChoice(models, task, usual) {
   const names = models.filter((model) => model.tasks?.includes(task)).map((model) => model.name);
-  return field("Model", select("model", NAMED.includes(task) ? names : [["", usual ? `${usual} (default)` : "default"], ...names.filter((name) => name !== usual)]));
+  return field("Model", select("model", NAMED.includes(task) ? names : [["", usual || "default"], ...names.filter((name) => name !== usual)]));
 }
 
 /** What a tool shows instead of its form where it needs a model that is not there. */
@@ -37,6 +37,8 @@ function pending(shelf, title, address) {
     if (old.startsWith("blob:")) URL.revokeObjectURL(old);
   };
   shelf.prepend(node);
+  const { top } = node.getBoundingClientRect();
+  if (top < 0 || top > innerHeight / 2) node.scrollIntoView({ block: "start" }); // on a phone it is below the form
   return node;
 }
 
@@ -60,6 +62,7 @@ export function panel({ controls, button, run, empty }) {
       if (!(error instanceof Cancelled)) sentence.textContent = error.message;
     }
     begun.forEach((node) => node.remove()); // those that a result replaced are gone already
+    if (sentence.textContent) sentence.scrollIntoView({ block: "nearest" }); // a long form hides it
   } }, ...controls, el("button", { class: "main" }, button), sentence);
   const node = el("div", { class: "desk" }, form, el("div", { class: "results" }, shelf, el("div", { class: "empty" }, icon("picture"), el("p", {}, empty))));
   node.form = form;

@@ -66,6 +66,7 @@ def test_uploaded_images():
 
 def test_a_bad_image_leaves_nothing():
     broken = server.form("/api/runs", [("name", "bad"), ("recipe", "taesd"), ("file", ("0.png", content("photos/0.png"))), ("file", ("1.png", b"not an image"))], 400)
+    assert broken["error"]["message"].startswith("1.png: not an image"), broken
     assert broken["error"]["message"], broken
     assert not os.path.exists(path("runs/bad.images")) and not os.path.exists(path("runs/bad"))
 

@@ -336,6 +336,37 @@ def bad_file(desk, files, _):
     assert "broken.jpg" in desk.sentence() or "JPEG" in desk.sentence(), desk.sentence()
 
 
+def bad_file_is_reported_in_view(desk, files, _):
+    """The sentence is visible below a form that is longer than the window, and names the file."""
+    page = desk.open("generate")
+    page.set_viewport_size({"width": 1280, "height": 500})
+    broken = os.path.join(os.path.dirname(files[0]), "..", "broken.jpg")
+    page.get_by_text("Start from an image", exact=True).click()
+    page.get_by_label("An image to start from", exact=True).set_input_files(broken)
+    page.get_by_label("Prompt", exact=True).fill("a fox")
+    desk.press("Generate")
+    assert "broken.jpg" in desk.sentence()
+    page.wait_for_function("""() => { const box = document.querySelector('main [role=alert]:not(:empty)').getBoundingClientRect();
+        const form = document.querySelector('main form').getBoundingClientRect();
+        return box.bottom <= innerHeight && box.bottom <= form.bottom + 1; }""")
+    page = desk.open("train")
+    page.get_by_role("radio", name="My photos").check(force=True)
+    page.get_by_label("Name of the run").fill("bad")
+    page.get_by_label("Photos to train on", exact=True).set_input_files(broken)
+    desk.press("Start training")
+    assert "broken.jpg" in desk.sentence(), desk.sentence()
+
+
+def phone_shows_what_is_being_made(desk, files, _):
+    page = desk.open("restore")
+    page.set_viewport_size({"width": 390, "height": 600})
+    page.get_by_label("Photos", exact=True).set_input_files(os.path.join(os.path.dirname(files[0]), "..", "huge.jpg"))
+    desk.press("Start")
+    page.wait_for_function("() => document.querySelector('main .pending')?.getBoundingClientRect().top < innerHeight - 100")
+    page.locator(".job").get_by_role("button", name="Cancel").first.click()
+    page.wait_for_function("() => /cancelled/.test(document.querySelector('.job').innerText)")
+
+
 def cancel(desk, files, _):
     page = desk.open("restore")
     page.get_by_label("Photos", exact=True).set_input_files(os.path.join(os.path.dirname(files[0]), "..", "huge.jpg"))
@@ -538,6 +569,9 @@ def only_bundled_weights(desk, files, _):
         assert desk.page.locator("main figure img").first.evaluate("image => image.naturalWidth") == 128, "also from an image"
         remarks = desk.page.locator("main figure").first.locator(".remark").all_inner_texts()
         assert len(remarks) == 2 and "does not understand" in remarks[1], remarks
+        desk.page.get_by_role("link", name="Edit", exact=True).click()
+        desk.press("Try an example")  # a portrait that zenith-mini draws
+        desk.page.locator(".drop li:visible img").wait_for()
         for tool, button in (("restore", "Start"), ("latents", "Encode and decode"), ("edit", "Edit"), ("video", "Start"), ("train", "Start training")):
             desk.page.get_by_role("link", name=tool.capitalize(), exact=True).click()
             desk.page.get_by_role("button", name=button, exact=True).first.wait_for()
@@ -545,7 +579,7 @@ def only_bundled_weights(desk, files, _):
         fresh.stop()
 
 
-CASES = [every_tool_opens, no_weights, only_bundled_weights, generate, restore, restore_settings, latents, edit, video, video_autoencoder, models, full_size, bad_file, cancel, reload_during_job, two_tabs, train, train_on_own_photos, needs_a_key, keyboard, server_restart]
+CASES = [every_tool_opens, no_weights, only_bundled_weights, generate, restore, restore_settings, latents, edit, video, video_autoencoder, models, full_size, bad_file, bad_file_is_reported_in_view, phone_shows_what_is_being_made, cancel, reload_during_job, two_tabs, train, train_on_own_photos, needs_a_key, keyboard, server_restart]
 
 
 def main():

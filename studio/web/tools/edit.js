@@ -27,13 +27,23 @@ const stepFields = (value) => el("details", {}, el("summary", {}, "More settings
 
 const result = (file, caption) => figure(image(file, caption), caption, file, enlarge(null, file.url, file.name, file.blob));
 
+/** A function that draws a portrait as a file, where a model can. */
+function examplePortrait(models) {
+  const suits = (text) => text.includes("portrait"), artist = models.find((model) => model.examples?.some(suits));
+  return artist && (async () => {
+    const prompt = artist.examples.find(suits);
+    const [file] = await results(await run("generate", { model: artist.name, prompt, seed: 1 }, { title: `${prompt}, an example` }));
+    return new File([file.blob], "portrait.png", { type: "image/png" });
+  });
+}
+
 /** A slider for each attribute of the chosen model; one is moved at a time, so the others go back to the middle. */
 async function attributes(models, able) {
   const judges = able.filter((model) => model.classifier).map((model) => model.name);
   const lists = await Promise.all(judges.map((name) => api.attributes(name)));
   const names = [...new Set(lists.flatMap((list) => list.attributes))];
   if (!names.length) return null;
-  const zone = dropZone({ label: "An image to edit" });
+  const zone = dropZone({ label: "An image to edit", example: examplePortrait(models) });
   const sliders = names.map((name) => range(name, name, { min: -2, max: 2, step: 0.1, value: 0 }));
   const inputs = sliders.map((label) => label.querySelector("input"));
   const list = el("div", { class: "sliders", oninput: ({ target }) => {

@@ -44,11 +44,13 @@ export async function show(models, { published, generator }) {
   const start = dropZone({ label: "An image to start from" });
   const mask = dropZone({ label: "A mask: white is changed" });
   const prompt = el("textarea", { name: "prompt", required: true }), said = advice(models, prompt);
-  const choice = modelChoice(models, "generate", generator), size = select("size", [["", "default"], ...SIZES]);
+  const choice = modelChoice(models, "generate", generator), size = select("size", []);
   const chosen = () => models.find((model) => model.name === (choice.querySelector("select").value || generator));
   const turn = () => {
     const { width, height } = chosen() ?? {};
-    size.options[0].textContent = width ? `default, ${width}x${height}` : "default";
+    const own = width ? `${width}x${height}` : "default", wanted = size.value;
+    size.replaceChildren(el("option", { value: "" }, own), ...SIZES.filter((one) => one !== own).map((one) => el("option", { value: one }, one)));
+    size.value = SIZES.includes(wanted) && wanted !== own ? wanted : "";
     said.follow(chosen());
   };
   choice.addEventListener("change", turn);
@@ -68,8 +70,8 @@ export async function show(models, { published, generator }) {
         field("Negative prompt", input("negative"), true),
         loras.length > 0 && field("LoRA", select("lora", [["", "none"], ...loras])),
         loras.length > 0 && number("Its strength", "weight", { min: -2, max: 2, step: 0.05, placeholder: "1" }))),
-      el("details", {}, el("summary", {}, "Start from an image"), start, mask,
-        number("Strength: 1 ignores the image", "strength", { min: 0.05, max: 1, step: 0.05, placeholder: "0.6" }))],
+      el("details", {}, el("summary", {}, "Start from an image"), el("div", { class: "stack" }, start, mask,
+        number("Strength: 1 ignores the image", "strength", { min: 0.05, max: 1, step: 0.05, placeholder: "0.6" })))],
     button: "Generate",
     empty: "Images appear here while they are made. Again repeats one, Vary makes it with another seed.",
     run: async (settings, place) => {
