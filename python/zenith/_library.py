@@ -4,6 +4,7 @@ import ctypes
 import ctypes.util
 import os
 import signal
+import sys
 import threading
 from pathlib import Path
 from types import FrameType
@@ -66,6 +67,13 @@ _KINDS = {
 _CARRIED = Path(__file__).parent / "lib"  # of a wheel
 
 
+def _installed() -> List[str]:
+    """Where `make install` puts the library; the system's loader finds it there after ldconfig only, or not at all."""
+    prefixes = [Path(sys.prefix), Path(os.path.expanduser("~/.local")), Path("/usr/local")]
+    places = ("lib*/libzenith.so.0", "lib/*-linux-*/libzenith.so.0")
+    return [str(path) for prefix in prefixes for place in places for path in sorted(prefix.glob(place))]
+
+
 def _candidates() -> List[str]:
     """Names to load, the first that works: $ZENITH_LIBRARY alone if set, else that of the wheel, else the system's."""
     given = os.environ.get("ZENITH_LIBRARY")
@@ -73,7 +81,7 @@ def _candidates() -> List[str]:
         return [given]
     own = sorted(str(path) for path in _CARRIED.glob("libzenith.so*"))
     found = ctypes.util.find_library("zenith")
-    return own + ["libzenith.so.0"] + ([found] if found else [])
+    return own + ["libzenith.so.0"] + ([found] if found else []) + _installed()
 
 
 def _load_carried() -> None:

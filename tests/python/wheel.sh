@@ -37,3 +37,7 @@ cp "$build/src/libzenith.so.0" system/lib/
 ln -s "$root/weights" system/share/zenith/models
 LD_LIBRARY_PATH=$work/system/lib two/bin/python use.py "$root/assets/demo.png" pure.png || fail "the package does not find the library"
 cmp pure.png program.png || fail "the package and the program differ"
+mkdir .local
+cp -r system/* .local/ # as by make install PREFIX=~/.local, which the system's loader does not know
+two/bin/python use.py "$root/assets/demo.png" home.png || fail "the package does not find a library in ~/.local"
+cmp home.png program.png || fail "the package and the library in ~/.local differ"
