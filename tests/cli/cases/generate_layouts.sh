@@ -28,8 +28,9 @@ unset ZENITH_MODELS
 # A broken download is not a missing file.
 cp -r flat cut
 truncate -s 60000 cut/a.safetensors
-zenith generate "a fox" -m cut -o cut.png 2>&1
-echo "status $?"
+# Compilers order a network's parameters differently, so another tensor may be the first outside.
+zenith generate "a fox" -m cut -o cut.png 2>&1 | sed -E "s/tensor '.*' *: data_offsets .*/tensor T: data_offsets lie outside the data/"
+echo "status ${PIPESTATUS[0]}"
 look apart --transformer diffusers/transformer --text-encoder diffusers/text_encoder/model.safetensors.index.json --vae comfy/vae/c.safetensors --tokenizer comfy
 for bits in fp8 scaled int8; do look $bits -m comfy-$bits; done
 
