@@ -10,7 +10,9 @@
  *
  * Without VNNI, products are added in 16 bits as long as nothing can overflow: 255 * 2^(bits-1) * 2 for each step
  * allows 2^(7-bits) steps. Codes of 8 bits allow none; dots_store splits them into w = 16 high + low with both parts
- * from -8 to 8, in DOT_PLANES planes, `plane` bytes apart. */
+ * from -8 to 8, in DOT_PLANES planes, `plane` bytes apart.
+ *
+ * dots_tile is called for DOT_BLOCK rows at a time, and only dots_scaled reads what it returns. */
 #ifndef ZN_SIMD_DOT_H
 #define ZN_SIMD_DOT_H
 
@@ -32,6 +34,12 @@ typedef __m256i ivec;
 #endif
 
 enum { DOT_ROWS = 6, DOT_COLUMNS = VEC_REGISTERS / 16 };
+#if defined(__ARM_FEATURE_DOTPROD) && !defined(__ARM_FEATURE_MATMUL_INT8)
+#define DOT_BY_ELEMENT 1
+enum { DOT_BLOCK = 3 }; /* six rows' products, sums and codes need more registers than there are */
+#else
+enum { DOT_BLOCK = DOT_ROWS };
+#endif
 
 #if defined(__AVX2__)
 enum { DOT_SHIFT = ZN_I8_SHIFT };
@@ -171,6 +179,7 @@ VEC_INLINE ivec dot_add(ivec sum, const uint8_t *x, const int8_t *w)
 VEC_INLINE ivec dot_zero(void) { return (ivec){ 0 }; }
 #endif
 
+#if !defined(DOT_BY_ELEMENT)
 VEC_INLINE void dots_rows(const int rows, const int columns, const int steps, const uint8_t *x, int64_t row,
                           const int8_t *w, ivec dots[DOT_ROWS][DOT_COLUMNS])
 {
@@ -187,6 +196,7 @@ VEC_INLINE void dots_rows(const int rows, const int columns, const int steps, co
             for (int c = 0; c < columns; c++)
                 dots[r][c] = dot_add(dots[r][c], x + r * row + 4 * k, w + (k * columns + c) * VEC_LANES * 4);
 }
+#endif
 
 #if defined(__ARM_FEATURE_MATMUL_INT8)
 /* Eight inputs of two lanes of w, from two steps that are `next` bytes apart; lanes 2 and 3 if high. */
@@ -233,6 +243,62 @@ VEC_INLINE void dots_pairs(const int rows, const int columns, const int steps, c
 }
 #endif
 
+#if defined(DOT_BY_ELEMENT)
+/* A sum of 32 products of bytes, added to the bits of DOT_START, is the float DOT_START + sum: near 1.5 * 2^23 floats
+ * are integers. Subtracting DOT_START takes half a cycle of a Neoverse-N1, converting integers takes two. */
+#define DOT_START 0x1.8p23f
+
+/* Loads 16 bytes. Compilers keep the order of these and of DOT_STEP: else they would load the weights of a group once,
+ * for both blocks of a tile, and spill. */
+VEC_INLINE int8x16_t dot_load(const void *p)
+{
+    int8x16_t v;
+    __asm__ volatile("ldr %q0, %1" : "=w"(v) : "m"(*(const int8x16_t *)p));
+    return v;
+}
+
+/* Step k + `step`, with the inputs k to k + 3 of each row. A constant, as it becomes part of the instruction. */
+#define DOT_STEP(step)                                                                                                 \
+    {                                                                                                                  \
+        int8x16_t v[DOT_COLUMNS];                                                                                      \
+        _Pragma("GCC unroll 2") for (int c = 0; c < columns; c++) v[c] =                                               \
+            dot_load(w + ((k + (step)) * columns + c) * VEC_LANES * 4);                                                \
+        _Pragma("GCC unroll 3") for (int r = 0; r < rows; r++)                                                         \
+            _Pragma("GCC unroll 2") for (int c = 0; c < columns; c++) __asm__ volatile(                                \
+                "sdot %0.4s, %1.16b, %2.4b[" #step "]" : "+w"(dots[r][c]) : "w"(v[c]), "w"(four[r]));                  \
+    }
+
+/* steps: a multiple of four. Sums begin with a load, which takes nothing from the units that multiply. */
+VEC_INLINE void dots_tile(const int rows, const int columns, const int steps, const int bits, const uint8_t *x,
+                          int64_t row, const int8_t *w, int64_t plane, ivec dots[DOT_ROWS][DOT_COLUMNS])
+{
+    static const float start[4] = { DOT_START, DOT_START, DOT_START, DOT_START };
+    (void)bits, (void)plane;
+#pragma GCC unroll 3
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 2
+        for (int c = 0; c < columns; c++)
+            dots[r][c] = vreinterpretq_s32_s8(dot_load(start));
+#pragma GCC unroll 2
+    for (int k = 0; k < steps; k += 4) {
+        int8x16_t four[DOT_BLOCK];
+#pragma GCC unroll 3
+        for (int r = 0; r < rows; r++)
+            four[r] = dot_load(x + r * row + 4 * k);
+        DOT_STEP(0)
+        DOT_STEP(1)
+        DOT_STEP(2)
+        DOT_STEP(3)
+    }
+}
+#undef DOT_STEP
+
+VEC_INLINE vec dots_scaled(ivec dots, const float *s, const float *less)
+{
+    (void)less;
+    return (vreinterpretq_f32_s32(dots) - DOT_START) * vec_load(s);
+}
+#else
 VEC_INLINE void dots_tile(const int rows, const int columns, const int steps, const int bits, const uint8_t *x,
                           int64_t row, const int8_t *w, int64_t plane, ivec dots[DOT_ROWS][DOT_COLUMNS])
 {
@@ -245,6 +311,7 @@ VEC_INLINE void dots_tile(const int rows, const int columns, const int steps, co
 #endif
     dots_rows(rows, columns, steps, x, row, w, dots);
 }
+#endif
 
 VEC_INLINE ivec dots_sum(const int steps, const ivec *w)
 {
@@ -253,6 +320,14 @@ VEC_INLINE ivec dots_sum(const int steps, const ivec *w)
     for (int k = 0; k < steps; k++)
         sum = dot_add(sum, ones, (const int8_t *)&w[k]);
     return sum;
+}
+#endif
+
+#if !defined(DOT_BY_ELEMENT)
+/* dots * s + less, where less = -DOT_SHIFT * s * (sum of w). */
+VEC_INLINE vec dots_scaled(ivec dots, const float *s, const float *less)
+{
+    return vec_fma(dot_to_vec(dots), vec_load(s), vec_load(less));
 }
 #endif
 

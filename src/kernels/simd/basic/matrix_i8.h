@@ -9,6 +9,13 @@
 #include "kernels/simd/vec_math.h"
 
 enum { STRIP = ZN_I8_STRIP, PANELS = STRIP / PANEL };
+/* Panels that are filled before rows are multiplied with them, and rows that are multiplied with one after the other. A
+ * piece of each row, and its sums, lie in pages of their own: narrow panels would read all of them too often. */
+#if defined(DOT_BY_ELEMENT)
+enum { NEAR_PANELS = PANELS, NEAR_ROWS = 96 };
+#else
+enum { NEAR_PANELS = 1, NEAR_ROWS = ZN_I8_ROWS };
+#endif
 
 /* The scratch of a thread. */
 typedef struct scratch {
@@ -78,10 +85,15 @@ static void matrix_i8(const zn_matrix_i8_args *a, i8_product product, zn_range r
         for (int first = 0; first < a->in; first += DEPTH) {
             const int groups = (int)zn_least(DEPTH, a->in - first) / ZN_I8_GROUP;
             fetch_next(a, column, columns, first);
-            for (int c = 0; c < columns; c += PANEL) {
-                panel *w = &t->panels[c / PANEL];
-                fill_panel(&a->w, column + c, zn_least(PANEL, columns - c), first, groups, w, &t->weights);
-                product(&(block){ a, w, row, rows, column + c, first, groups });
+            for (int c = 0; c < columns; c += NEAR_PANELS * PANEL) {
+                const int end = (int)zn_least(c + NEAR_PANELS * PANEL, columns);
+                for (int i = c; i < end; i += PANEL)
+                    fill_panel(&a->w, column + i, zn_least(PANEL, columns - i), first, groups, &t->panels[i / PANEL],
+                               &t->weights);
+                for (int from = 0; from < rows; from += NEAR_ROWS)
+                    for (int i = c; i < end; i += PANEL)
+                        product(&(block){ a, &t->panels[i / PANEL], row + from, (int)zn_least(NEAR_ROWS, rows - from),
+                                          column + i, first, groups });
             }
         }
     }

@@ -19,18 +19,21 @@ VEC_INLINE void multiply_tile(const int rows, const int bits, const bool split, 
         const int parts = split ? 2 : 1;
         for (int part = 0; part < parts; part++) {
             const int steps = STEPS / parts, k = STEPS * g + steps * part;
-            ivec dots[DOT_ROWS][DOT_COLUMNS];
-            dots_tile(rows, DOT_COLUMNS, steps, bits, in->x + 4 * k, in->x_row, w->codes[0][k][0], sizeof w->codes[0],
-                      dots);
-#pragma GCC unroll 6
-            for (int r = 0; r < rows; r++)
 #pragma GCC unroll 2
-                for (int c = 0; c < DOT_COLUMNS; c++) {
-                    const vec scale = vec_splat(in->scales[r * in->group_row + g]), dot = dot_to_vec(dots[r][c]);
-                    const vec s = vec_load(factors[2 * part] + c * VEC_LANES),
-                              less = vec_load(factors[2 * part + 1] + c * VEC_LANES);
-                    sums[r][c] = vec_fma(vec_fma(dot, s, less), scale, sums[r][c]);
-                }
+            for (int first = 0; first < rows; first += DOT_BLOCK) {
+                const int end = rows - first < DOT_BLOCK ? rows : first + DOT_BLOCK;
+                ivec dots[DOT_ROWS][DOT_COLUMNS];
+                dots_tile(end - first, DOT_COLUMNS, steps, bits, in->x + first * in->x_row + 4 * k, in->x_row,
+                          w->codes[0][k][0], sizeof w->codes[0], dots);
+#pragma GCC unroll 6
+                for (int r = first; r < end; r++)
+#pragma GCC unroll 2
+                    for (int c = 0; c < DOT_COLUMNS; c++) {
+                        const vec dot = dots_scaled(dots[r - first][c], factors[2 * part] + c * VEC_LANES,
+                                                    factors[2 * part + 1] + c * VEC_LANES);
+                        sums[r][c] = vec_fma(dot, vec_splat(in->scales[r * in->group_row + g]), sums[r][c]);
+                    }
+            }
         }
         if (summed)
 #pragma GCC unroll 6
