@@ -45,6 +45,8 @@ typedef struct zn_restore_form {
     int8_t down, quarter, up, spectral;
 } zn_restore_form;
 void zn_restore_spread(float *map, int64_t pixels, int hint);
+/* The hint of one pixel of a spread map. */
+void zn_restore_hint(float *map, int64_t pixel, int hint);
 static inline float *zn_restore_colours(float *map, int64_t pixels) { return map + pixels * (ZN_RESTORE_INPUTS - 3); }
 
 enum { ZN_PRUNE_GATES = 2 };

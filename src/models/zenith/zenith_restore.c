@@ -39,14 +39,19 @@ static const zn_config configs[] = {
     { .name = NULL },
 };
 
+void zn_restore_hint(float *map, int64_t pixel, int hint)
+{
+    for (int k = 3; k < INPUTS; k++)
+        map[pixel * INPUTS + k] = k == 2 + hint;
+}
+
 void zn_restore_spread(float *map, int64_t pixels, int hint)
 {
     const float *rgb = zn_restore_colours(map, pixels);
     for (int64_t i = 0; i < pixels; i++) {
         const float pixel[3] = { rgb[3 * i], rgb[3 * i + 1], rgb[3 * i + 2] };
         memcpy(map + i * INPUTS, pixel, sizeof pixel);
-        for (int k = 3; k < INPUTS; k++)
-            map[i * INPUTS + k] = k == 2 + hint;
+        zn_restore_hint(map, i, hint);
     }
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/fail.h"
 #include "io/image/pixels/enlarge.h"
+#include "io/image/pixels/focus.h"
 #include "models/zenith/zenith.h"
 #include "pipeline/codec/codec.h"
 
@@ -12,6 +13,7 @@
 typedef struct source {
     const zn_image *image;
     zn_task task;
+    const zn_focus *focus; /* NULL: blur is damage everywhere */
     void (*read)(const zn_image *image, zn_region region, float *rgb, size_t stride);
 } source;
 
@@ -21,6 +23,9 @@ static void read_source(void *from, zn_region a, float *map)
     const int64_t pixels = (int64_t)a.width * a.height;
     s->read(s->image, a, zn_restore_colours(map, pixels), (size_t)a.width * 3);
     zn_restore_spread(map, pixels, (int)s->task);
+    for (int64_t i = 0; s->focus && i < pixels; i++)
+        if (zn_focus_is_soft(s->focus, a.x + (int)(i % a.width), a.y + (int)(i / a.width)))
+            zn_restore_hint(map, i, ZN_TASK_DENOISE);
 }
 
 /* The lock is held. */
@@ -56,16 +61,22 @@ zn_status zn_restore(zn_codec *c, const zn_image *image, zn_task task, zn_image 
     if (!zn_task_name((int)task))
         return ZN_FAIL(ZN_EINVALID, "task %d is not known", (int)task);
     ZN_TRY(check(c));
-    source from = { image, task, zn_pixels_to_float };
+    zn_focus focus = { 0 };
+    source from = { image, task, NULL, zn_pixels_to_float };
+    if (task == ZN_TASK_AUTO || task == ZN_TASK_JPEG) {
+        ZN_TRY(zn_focus_of(image, &focus));
+        from.focus = &focus;
+    }
     pthread_mutex_lock(&c->lock);
     const zn_status status = run(c, &from, image->width, image->height, out);
     pthread_mutex_unlock(&c->lock);
+    zn_focus_free(&focus);
     return status;
 }
 
 static zn_status enlarge(zn_codec *c, const zn_image *image, zn_image **out)
 {
-    source from = { image, ZN_TASK_AUTO, zn_pixels_enlarged };
+    source from = { image, ZN_TASK_AUTO, NULL, zn_pixels_enlarged };
     if (image->width > INT_MAX / 2 || image->height > INT_MAX / 2)
         return ZN_FAIL(ZN_ELIMIT, "an image of %dx%d is too large to be enlarged", image->width, image->height);
     pthread_mutex_lock(&c->lock);

@@ -1,0 +1,77 @@
+/* How sharp an edge is does not depend on its contrast: of a step in one pixel, the largest difference of neighbours is
+ * that of pixels two apart; of a wide ramp it is half of it. Gaussian blur of 0.5, 1 and 1.5 pixels leaves 0.72, 0.56
+ * and 0.53. Of the cells of the 24 Kodak images, 61 to 96 % are sharp by this measure, with a blur of 1.5 at most 8 %.
+ * Noise is sharp everywhere. */
+#include "io/image/pixels/focus.h"
+
+#include "base/alloc.h"
+#include "base/fail.h"
+
+#include <math.h>
+
+enum { CELL = 32, SIDE = CELL + 2 };
+static const float sharp_from = 0.6f;        /* ratio of the two differences */
+static const float least_edge = 16 / 255.0f; /* difference of pixels two apart; weaker edges say nothing */
+static const double sharp_share = 0.4;       /* of the cells with edges in a photo that is meant to be sharp */
+
+typedef enum state { FLAT, SOFT, SHARP } state;
+
+/* The edges of a map [SIDE][SIDE] across (step 1) or down (step SIDE). */
+static state edges(const float *v, int step)
+{
+    float one = 0, two = 0;
+    for (int y = 0; y < CELL; y++)
+        for (int x = 0; x < CELL; x++) {
+            const float *p = v + y * SIDE + x;
+            one = fmaxf(one, fabsf(p[step] - p[0]));
+            two = fmaxf(two, fabsf(p[2 * step] - p[0]));
+        }
+    return two < least_edge ? FLAT : one > sharp_from * two ? SHARP : SOFT;
+}
+
+/* As sharp as its sharpest edges. */
+static state cell(const zn_image *image, int x, int y)
+{
+    float rgb[SIDE * SIDE * 3], luma[SIDE * SIDE];
+    zn_pixels_to_float(image, (zn_region){ x, y, SIDE, SIDE }, rgb, (size_t)SIDE * 3);
+    for (int i = 0; i < SIDE * SIDE; i++)
+        luma[i] = 0.299f * rgb[3 * i] + 0.587f * rgb[3 * i + 1] + 0.114f * rgb[3 * i + 2];
+    const state across = edges(luma, 1), down = edges(luma, SIDE);
+    return across > down ? across : down;
+}
+
+zn_status zn_focus_of(const zn_image *image, zn_focus *out)
+{
+    int64_t sharp = 0, soft = 0;
+    *out = (zn_focus){ (image->width + CELL - 1) / CELL, (image->height + CELL - 1) / CELL, NULL };
+    ZN_TRY(zn_alloc_for("cells of an image", sizeof *out->soft * (size_t)out->across * (size_t)out->down,
+                        (void **)&out->soft));
+    for (int y = 0; y < out->down; y++)
+        for (int x = 0; x < out->across; x++) {
+            const state s = cell(image, x * CELL, y * CELL);
+            out->soft[(int64_t)y * out->across + x] = s == SOFT;
+            sharp += s == SHARP;
+            soft += s == SOFT;
+        }
+    for (int64_t i = 0; (double)sharp < sharp_share * (double)(sharp + soft) && i < (int64_t)out->across * out->down;
+         i++)
+        out->soft[i] = false;
+    return ZN_OK;
+}
+
+static int cell_of(int i, int count)
+{
+    const int c = i < 0 ? 0 : i / CELL;
+    return c < count ? c : count - 1;
+}
+
+bool zn_focus_is_soft(const zn_focus *f, int x, int y)
+{
+    return f->soft[(int64_t)cell_of(y, f->down) * f->across + cell_of(x, f->across)];
+}
+
+void zn_focus_free(zn_focus *f)
+{
+    zn_free(f->soft);
+    f->soft = NULL;
+}

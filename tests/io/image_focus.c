@@ -1,0 +1,90 @@
+/* Parts of a photo that are out of focus. */
+#include "image_make.h"
+#include "io/image/pixels/focus.h"
+
+enum { WIDE = 256, HIGH = 64, MIDDLE = 128 };
+
+/* Bars of 16 pixels, with edges that take `ramp` pixels. */
+static uint8_t bars(int x, int ramp)
+{
+    const int in = x % 16, up = x / 16 % 2;
+    const int rise = in < ramp ? 160 * (in + 1) / ramp : 160;
+    return (uint8_t)(40 + (up ? rise : 160 - rise));
+}
+
+/* Edges of `left` pixels in the left half, of `right` pixels in the right one, and noise of up to `noise`. */
+static zn_image *scene(int left, int right, int noise)
+{
+    zn_image *p;
+    uint32_t random = 1;
+    assert_int_equal(zn_image_new(WIDE, HIGH, 8, &p), ZN_OK);
+    for (int i = 0; i < WIDE * HIGH; i++) {
+        random = random * 1664525u + 1013904223u;
+        const int x = i % WIDE, add = noise ? (int)(random >> 16) % (2 * noise) - noise : 0;
+        memset((uint8_t *)p->pixels + 3 * i, bars(x, x < MIDDLE ? left : right) + add, 3);
+    }
+    return p;
+}
+
+/* Share of soft pixels in columns [first, end). */
+static double soft(const zn_focus *f, int first, int end)
+{
+    int count = 0;
+    for (int y = 0; y < HIGH; y++)
+        for (int x = first; x < end; x++)
+            count += zn_focus_is_soft(f, x, y);
+    return count / (double)(HIGH * (end - first));
+}
+
+static void expect(zn_image *p, double left, double right)
+{
+    zn_focus f;
+    assert_int_equal(zn_focus_of(p, &f), ZN_OK);
+    assert_true(soft(&f, 0, MIDDLE) == left && soft(&f, MIDDLE, WIDE) == right);
+    assert_int_equal(zn_focus_is_soft(&f, WIDE + 50, HIGH + 50), zn_focus_is_soft(&f, WIDE - 1, HIGH - 1));
+    assert_int_equal(zn_focus_is_soft(&f, -9, -9), zn_focus_is_soft(&f, 0, 0));
+    zn_focus_free(&f);
+    zn_image_free(p);
+}
+
+static void only_a_soft_part_of_a_sharp_photo_is_soft(void **state)
+{
+    (void)state;
+    expect(scene(1, 8, 0), 0, 1);
+    expect(scene(1, 1, 0), 0, 0);
+}
+
+static void a_photo_without_sharp_parts_is_blurred(void **state)
+{
+    (void)state;
+    expect(scene(8, 8, 0), 0, 0);
+}
+
+static void noise_is_sharp(void **state)
+{
+    (void)state;
+    expect(scene(1, 8, 30), 0, 0);
+}
+
+static void small_images_have_a_cell(void **state)
+{
+    (void)state;
+    zn_image *p;
+    zn_focus f;
+    assert_int_equal(zn_image_new(1, 1, 16, &p), ZN_OK);
+    assert_int_equal(zn_focus_of(p, &f), ZN_OK);
+    assert_true(f.across == 1 && f.down == 1 && !zn_focus_is_soft(&f, 0, 0));
+    zn_focus_free(&f);
+    zn_image_free(p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_a_soft_part_of_a_sharp_photo_is_soft),
+        cmocka_unit_test(a_photo_without_sharp_parts_is_blurred),
+        cmocka_unit_test(noise_is_sharp),
+        cmocka_unit_test(small_images_have_a_cell),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
