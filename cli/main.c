@@ -33,8 +33,9 @@ const command command_table[] = {
       "back.",
       CMD_RECONSTRUCT, 1, -1, reconstruct_run },
     { "restore", "IN... -o OUT|DIR [--task TASK]", "remove noise, impulse noise, JPEG artefacts or blur from photos",
-      "Restores photos with the model zenith-restore, or the one given with --model. Detects the damage automatically; "
-      "--task overrides. IN may be a folder: all its images, sorted by name; or one video, whose audio is kept. PNG keeps alpha and 16 bits, WebP keeps "
+      "Restores photos with the model zenith-restore, or the one given with --model. The network recognises the "
+      "damage itself; --task is a hint. JSON says what was done: change_psnr, the PSNR to the input, and detail, how much of the "
+      "differences between neighbouring pixels is left (below 1: smoother, above: sharper). IN may be a folder: all its images, sorted by name; or one video, whose audio is kept. PNG keeps alpha and 16 bits, WebP keeps "
       "alpha. mpirun -np N zenith restore ... divides the images among N processes, as it does for encode, decode and "
       "reconstruct.",
       CMD_RESTORE, 1, -1, restore_run },

@@ -37,3 +37,17 @@ echo "status $?"
 zenith restore -q $model a.png nothing.png -o some/
 echo "status $?"
 ls some
+
+# JSON says what was done, not that it was left to the network: the change, and noise is smoothed.
+zenith restore -q --json $model a.png -o r.png >json
+grep -oE '"task": [^,]*' json
+zenith compare --json a.png r.png | jsoncheck -p psnr >one
+grep -oE '"change_psnr": [0-9.]+' json | grep -oE '[0-9.]+$' | cmp - one
+zenith restore -q --json $model a.png -o r.png --task deblur | grep -oE '"task": "[^"]*"'
+u32() { printf "\\x$(printf %02x $(($1 % 256)))\\x$(printf %02x $(($1 / 256)))\\0\\0"; }
+{
+    printf BM; u32 12342; u32 0; u32 54; u32 40; u32 64; u32 64; printf '\1\0\30\0'; u32 0; u32 12288; u32 0; u32 0; u32 0; u32 0
+    awk 'BEGIN { for (i = 0; i < 12288; i++) { x = (x * 1103 + 12345) % 65536; printf "%c", 40 + int(x / 1024) } }'
+} >noise.bmp
+ZENITH_MODELS=$SOURCE/weights zenith restore -q --json noise.bmp -o r.png >json || exit 1
+grep -oE '"detail": [0-9.]+' json | awk '{ print ($2 < 0.7 ? "smoother" : "as rough: " $2) }'
