@@ -10,8 +10,9 @@
 
 #include <string.h>
 
-/* REFRESH_GROUP: number of nodes refreshed in parallel, for as many threads. */
-enum { REFRESH_GROUP = 16 };
+/* REFRESH_GROUP: number of nodes refreshed in parallel, for as many threads. REFRESH_BYTES: limit of a group on a
+ * device, where large ones gain nothing. */
+enum { REFRESH_GROUP = 16, REFRESH_BYTES = 32 << 20 };
 
 static size_t most(size_t a, size_t b) { return a > b ? a : b; }
 
@@ -25,9 +26,10 @@ static void group(zn_exec *e)
         e->group_end[i] = 0;
         if (!bytes)
             continue;
-        if (count % REFRESH_GROUP == 0) {
+        if (count == REFRESH_GROUP || used == 0 || (e->options.device && used + bytes > REFRESH_BYTES)) {
             first = i;
             used = 0;
+            count = 0;
         }
         e->refreshed_at[i] = used;
         used += bytes;
@@ -66,9 +68,25 @@ static void refresh(const void *args, zn_range r)
     }
 }
 
+/* Steps of the CPU, in an executor with a device, are refreshed by themselves. */
+static void refresh_on_device(zn_exec *e, int first)
+{
+    zn_device_group_begin(e->options.device);
+    for (int i = first; i < e->group_end[first]; i++) {
+        const zn_launch_context c = context_of(e, i);
+        if (c.device && zn_needs_of(e->plan.steps[i], &e->prepare).refreshed)
+            e->plan.steps[i]->op->launch_refresh(e->plan.steps[i], &c);
+    }
+    zn_device_group_end(e->options.device);
+}
+
 static void refresh_group(zn_exec *e, int first)
 {
     const zn_launch_context c = context_of(e, first);
+    if (e->options.device) {
+        refresh_on_device(e, first);
+        return;
+    }
     zn_pool_run(c.pool, e->group_end[first] - first, 1, refresh, &(refresh_args){ e, first }, c.scratch,
                 c.scratch_stride);
 }
@@ -186,6 +204,8 @@ static bool device_can(zn_exec *e, int step)
     if (!n->op->launches || !n->op->launches(n))
         return false;
     zn_device_rehearse(e->options.device);
+    if (n->op->launch_refresh && zn_needs_of(n, &e->prepare).refreshed)
+        n->op->launch_refresh(n, &c);
     n->op->run(n, &c);
     return zn_device_rehearsed(e->options.device);
 }
@@ -350,11 +370,11 @@ static zn_status run_on_host(zn_exec *e, int step)
 static zn_status run_step(zn_exec *e, int step)
 {
     zn_node *n = e->plan.steps[step];
+    if (e->group_end[step])
+        refresh_group(e, step);
     if (e->options.device && zn_exec_on_host(e, step))
         return run_on_host(e, step);
     const zn_launch_context c = context_of(e, step);
-    if (e->group_end[step] && !e->options.device)
-        refresh_group(e, step);
     zn_turns_enter(&e->turns, step);
     n->op->run(n, &c);
     zn_turns_leave(&e->turns, step);

@@ -167,6 +167,8 @@ struct zn_op {
     /* Optional: writes needs.refreshed bytes and reads constants only (zn_is_constant). Several nodes are refreshed in
      * parallel, each on one thread with the scratch of that thread. */
     void (*refresh)(const zn_node *n, const void *prepared, void *refreshed, void *scratch);
+    /* With refresh, for ops that a device can execute: the same with zn_launch, into c->refreshed. */
+    void (*launch_refresh)(const zn_node *n, const zn_launch_context *c);
     /* Optional: operations of the direct algorithm, and operations actually executed, for the profile. NULL: flops is
      * 0, and flops_done is flops. */
     double (*flops)(const zn_node *n);

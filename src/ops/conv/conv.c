@@ -1,6 +1,6 @@
 /* Convolution; the parts of its gradient are in conv_grad.c. The forward pass chooses a kernel (kernels/conv.h) and
  * packs the weights for it: once if they are constant, otherwise in every run, several convolutions at once. A device
- * packs changing weights itself, just before it multiplies with them. */
+ * packs changing weights itself. */
 #include "base/fail.h"
 #include "graph/packs.h"
 #include "kernels/coded.h"
@@ -92,9 +92,8 @@ static const zn_conv_kernel *kernel_of(const zn_node *n, const zn_prepare *p)
 /* What prepare stores for run. */
 typedef struct prepared {
     const zn_conv_kernel *kernel;
-    /* Never change; likewise, as codes; change between runs; computed in the same run; on a device, and not constant.
-     */
-    enum { PACKED, CODED, REFRESHED, COMPUTED, ON_DEVICE } weights;
+    /* Never change; likewise, as codes; change between runs; computed in the same run; the last two on a device. */
+    enum { PACKED, CODED, REFRESHED, COMPUTED, REFRESHED_ON_DEVICE, COMPUTED_ON_DEVICE } weights;
 } prepared;
 
 static zn_type type_of(const zn_conv_kernel *k) { return k->math == ZN_PRECISION_F32 ? ZN_TYPE_F32 : ZN_TYPE_BF16; }
@@ -109,7 +108,10 @@ static int weights_of(const zn_node *n, const zn_prepare *p)
 {
     if (zn_is_constant(n->source[1]) && p->constant_parameters)
         return keeps_codes(n, kernel_of(n, p)) ? CODED : PACKED;
-    return kernel_of(n, p)->pack_on_device ? ON_DEVICE : zn_is_constant(n->source[1]) ? REFRESHED : COMPUTED;
+    const bool on_device = kernel_of(n, p)->pack_on_device != NULL;
+    if (zn_is_constant(n->source[1]))
+        return on_device ? REFRESHED_ON_DEVICE : REFRESHED;
+    return on_device ? COMPUTED_ON_DEVICE : COMPUTED;
 }
 
 static size_t flipped_bytes(const zn_node *n)
@@ -122,7 +124,7 @@ static size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 /* Bytes of shared scratch that hold weights packed or expanded in the same run; the kernel's workspace follows. */
 static size_t packed_now(const zn_conv_kernel *k, const zn_conv_shape *s, int weights)
 {
-    return weights == COMPUTED || weights == ON_DEVICE || weights == CODED ? aligned(k->packed_bytes(s)) : 0;
+    return weights == COMPUTED || weights == COMPUTED_ON_DEVICE || weights == CODED ? aligned(k->packed_bytes(s)) : 0;
 }
 
 static size_t room_of(const zn_node *n, const zn_conv_kernel *k)
@@ -138,10 +140,11 @@ static zn_needs needs(const zn_node *n, const zn_prepare *p)
     const zn_conv_kernel *k = kernel_of(n, p);
     const int weights = weights_of(n, p);
     const size_t packed = k->packed_bytes(&s), scratch = k->scratch_bytes(&s);
-    const size_t flipped = weights == ON_DEVICE ? 0 : flipped_bytes(n);
+    const bool by_device = weights == REFRESHED_ON_DEVICE || weights == COMPUTED_ON_DEVICE;
+    const size_t flipped = by_device ? 0 : flipped_bytes(n);
     return (zn_needs){ .thread_scratch = scratch > flipped ? scratch : flipped,
                        .shared_scratch = packed_now(k, &s, weights) + room_of(n, k),
-                       .refreshed = weights == REFRESHED ? packed : 0,
+                       .refreshed = weights == REFRESHED || weights == REFRESHED_ON_DEVICE ? packed : 0,
                        .packed = weights == PACKED  ? aligned(packed) + flipped
                                  : weights == CODED ? aligned(zn_coded_bytes(packed, type_of(k)))
                                                     : 0,
@@ -191,17 +194,25 @@ static void refresh(const zn_node *n, const void *memory, void *refreshed, void 
     pack_for(n, q->kernel, refreshed, scratch);
 }
 
-/* Packs weights that are computed in the same run, or that a device has, and expands codes. */
+static void pack_on_device(const zn_node *n, const zn_launch_context *c, void *to)
+{
+    const prepared *q = c->prepared;
+    zn_launch(c, q->kernel->pack_on_device, 1, 1,
+              &(zn_conv_pack_args){
+                  .s = shape_of(n), .w = n->source[1]->data, .packed = to, .flipped = spec_of(n)->flipped });
+}
+
+static void launch_refresh(const zn_node *n, const zn_launch_context *c) { pack_on_device(n, c, c->refreshed); }
+
+/* Packs weights that are computed in the same run, and expands codes. */
 static void pack_now(const zn_node *n, const prepared *q, const zn_launch_context *c)
 {
-    const zn_conv_pack_args a = {
-        .s = shape_of(n), .w = n->source[1]->data, .packed = c->shared, .flipped = spec_of(n)->flipped
-    };
+    const zn_conv_shape s = shape_of(n);
     if (q->weights == CODED)
-        zn_launch(c, zn_k_expand, (int64_t)(q->kernel->packed_bytes(&a.s) / zn_type_size(type_of(q->kernel))), 1 << 16,
+        zn_launch(c, zn_k_expand, (int64_t)(q->kernel->packed_bytes(&s) / zn_type_size(type_of(q->kernel))), 1 << 16,
                   &(zn_expand_args){ .coded = c->packed, .type = type_of(q->kernel), .y = c->shared });
-    else if (q->weights == ON_DEVICE)
-        zn_launch(c, q->kernel->pack_on_device, 1, 1, &a);
+    else if (q->weights == COMPUTED_ON_DEVICE)
+        pack_on_device(n, c, c->shared);
     else if (q->weights == COMPUTED)
         pack_for(n, q->kernel, c->shared, c->scratch);
 }
@@ -237,9 +248,9 @@ static void run(const zn_node *n, const zn_launch_context *c)
     const int64_t to = o.to * (zn_shape_count(n->shape) / n->shape.dim[0]);
     zn_conv_args a = { .s = shape_of(n),
                        .x = zn_values_at(n->source[0], from),
-                       .packed = q->weights == PACKED      ? c->packed
-                                 : q->weights == REFRESHED ? c->refreshed
-                                                           : c->shared,
+                       .packed = q->weights == PACKED                                           ? c->packed
+                                 : q->weights == REFRESHED || q->weights == REFRESHED_ON_DEVICE ? c->refreshed
+                                                                                                : c->shared,
                        .bias = k->bias ? n->source[2]->data : NULL,
                        .residual = residual ? zn_values_at(residual, to) : NULL,
                        .y = zn_values_at(n, to),
@@ -399,6 +410,7 @@ const zn_op zn_op_conv = { .name = "conv",
                            .pack = pack,
                            .packing = packing,
                            .refresh = refresh,
+                           .launch_refresh = launch_refresh,
                            .flops = flops,
                            .flops_done = flops_done,
                            .slots = slots,
