@@ -43,21 +43,24 @@ static __device__ scan_column column_of(const scan_task &t, int64_t first)
 template <int KIND>
 static __device__ scan_loaded load_tile(const scan_task &t, const scan_run &r, const scan_column &c, int64_t first)
 {
+    const float *const maps = KIND == GRAD_ENDS ? t.a.dy : t.a.u;
+    const int count = (int)(r.end - first < TILE ? r.end - first : (int64_t)TILE), step = TILE / ROWS * t.a.channels;
+    const int64_t at = scan_at(t, r, first + c.row, c.channel), few = scan_few_at(t, r, first, t.first);
+    const bool inside = c.channel < t.a.channels;
     scan_loaded l;
 #pragma unroll
     for (int i = 0; i < ROWS; i++) {
-        const int64_t token = first + c.row + i * (TILE / ROWS), at = scan_at(t, r, token, c.channel);
-        const bool inside = token < r.end && c.channel < t.a.channels;
-        l.x[i] = !inside ? 0 : KIND == GRAD_ENDS ? t.a.dy[at] : t.a.u[at];
-        l.raw[i] = inside ? t.a.dt[at] + c.bias : -INFINITY;
+        const bool is_there = inside && c.row + i * (TILE / ROWS) < count;
+        l.x[i] = is_there ? maps[at + i * step] : 0;
+        l.raw[i] = is_there ? t.a.dt[at + i * step] + c.bias : -INFINITY;
     }
 #pragma unroll
     for (int i = 0; i < FEW; i++) {
-        const int index = (int)threadIdx.x + i * SCAN_THREADS, state = t.first + index % SCAN_STATES;
-        const int64_t token = first + index / SCAN_STATES, at = scan_few_at(t, r, token, state);
-        const bool inside = token < r.end && state < t.a.states;
-        l.b[i] = inside && KIND != GRAD_ENDS ? t.a.b[at] : 0;
-        l.c[i] = inside && KIND != ENDS ? t.a.c[at] : 0;
+        const int index = (int)threadIdx.x + i * SCAN_THREADS, row = index / SCAN_STATES, state = index % SCAN_STATES;
+        const bool is_there = row < count && t.first + state < t.a.states;
+        const int64_t from = few + row * t.a.states + state;
+        l.b[i] = is_there && KIND != GRAD_ENDS ? t.a.b[from] : 0;
+        l.c[i] = is_there && KIND != ENDS ? t.a.c[from] : 0;
     }
     return l;
 }
@@ -94,15 +97,19 @@ static __device__ float step_forward(const scan_tile &s, int token, const float 
     return y;
 }
 
-/* A tile forwards: y without the direct term to shared memory. */
+/* A tile forwards: y without the direct term to shared memory. Nothing is written between the tokens of a turn, so that
+ * their loads need not wait for the sums of others. */
 static __device__ void tile_forward(scan_tile &s, const float rates[SCAN_QUAD], float h[SCAN_QUAD])
 {
-    for (int k = 0; k < TILE; k += SCAN_QUAD) {
-        float y[SCAN_QUAD];
+    enum { TURN = 2 * SCAN_QUAD };
+    for (int k = 0; k < TILE; k += TURN) {
+        float y[TURN];
 #pragma unroll
-        for (int i = 0; i < SCAN_QUAD; i++)
+        for (int i = 0; i < TURN; i++)
             y[i] = step_forward(s, k + i, rates, h);
-        s.y[k + threadIdx.x % SCAN_QUAD][threadIdx.x / SCAN_QUAD] = scan_sum_of_four(y);
+        const float first = scan_sum_of_four(y), second = scan_sum_of_four(y + SCAN_QUAD);
+        s.y[k + threadIdx.x % SCAN_QUAD][threadIdx.x / SCAN_QUAD] = first;
+        s.y[k + SCAN_QUAD + threadIdx.x % SCAN_QUAD][threadIdx.x / SCAN_QUAD] = second;
     }
 }
 
@@ -129,13 +136,15 @@ static __device__ void tile_ends(const scan_tile &s, const float rates[SCAN_QUAD
 static __device__ void write_tile(const scan_task &t, const scan_run &r, const scan_tile &s, const scan_column &c,
                                   int64_t first, const float direct[ROWS])
 {
+    const int count = (int)(r.end - first < TILE ? r.end - first : (int64_t)TILE), step = TILE / ROWS * t.a.channels;
+    const int64_t at = scan_at(t, r, first + c.row, c.channel);
 #pragma unroll
     for (int i = 0; i < ROWS; i++) {
         const int row = c.row + i * (TILE / ROWS);
-        if (first + row >= r.end || c.channel >= t.a.channels)
+        if (row >= count || c.channel >= t.a.channels)
             continue;
-        float *y = t.a.y + scan_at(t, r, first + row, c.channel);
-        *y = s.y[row][c.place] + (t.first ? *y : direct[i]);
+        const float y = s.y[row][c.place] + (t.first ? t.a.y[at + i * step] : direct[i]);
+        t.a.y[at + i * step] = y;
     }
 }
 

@@ -119,7 +119,24 @@ static inline __device__ int64_t scan_state_at(const scan_task &t, const scan_fo
     return f.channel * t.a.states + f.state + i;
 }
 
-static inline __device__ float softplus(float x) { return x > 20 ? x : log1pf(expf(x)); }
+/* log(1 + exp(x)) to 5e-7 of it where |x| is small: max(x, 0) + log(1 + e) with e = exp(-|x|), by a polynomial for
+ * log(1 + e) / e in [0,1]. */
+static inline __device__ float softplus(float x)
+{
+    const float e = quick_power2(-1.44269504f * fabsf(x));
+    float p = 0.00203769043f;
+    p = p * e - 0.0134448307f;
+    p = p * e + 0.0415576219f;
+    p = p * e - 0.0825353315f;
+    p = p * e + 0.124251029f;
+    p = p * e - 0.161086319f;
+    p = p * e + 0.198915375f;
+    p = p * e - 0.249873928f;
+    p = p * e + 0.333325692f;
+    p = p * e - 0.499999817f;
+    p = p * e + 0.999999999f;
+    return fmaxf(x, 0) + e * p;
+}
 
 /* rates[i] = -exp(a_log) / ln(2): a token's decay is 2^(delta rate). 0 where there is no state. */
 static inline __device__ void scan_rates(const scan_task &t, const scan_four &f, float rates[SCAN_QUAD])

@@ -53,12 +53,15 @@ static __device__ scan_column column_of(const scan_task &t, int64_t first)
 /* Tokens past the last, and channels past the last, have a delta and all else of 0. */
 static __device__ void load_chunk(const scan_task &t, const scan_run &r, scan_chunk &s, scan_column &c, int64_t first)
 {
+    const int count = (int)(r.end - first < ZN_SCAN_CHUNK ? r.end - first : (int64_t)ZN_SCAN_CHUNK);
+    const int64_t at = scan_at(t, r, first, c.channel), few = scan_few_at(t, r, first, t.first);
 #pragma unroll 16
-    for (int row = c.row; row < ZN_SCAN_CHUNK; row += LOADERS) {
-        const int64_t at = scan_at(t, r, first + row, c.channel);
-        const bool inside = first + row < r.end && c.inside;
-        const float u = inside ? t.a.u[at] : 0, dy = inside ? t.a.dy[at] : 0;
-        s.delta[row][c.place] = softplus(inside ? t.a.dt[at] + c.bias : -INFINITY);
+    for (int i = 0; i < ZN_SCAN_CHUNK / LOADERS; i++) {
+        const int row = c.row + i * LOADERS;
+        const int64_t from = at + row * t.a.channels;
+        const bool inside = row < count && c.inside;
+        const float u = inside ? t.a.u[from] : 0, dy = inside ? t.a.dy[from] : 0;
+        s.delta[row][c.place] = softplus(inside ? t.a.dt[from] + c.bias : -INFINITY);
         s.u[row][c.place] = u;
         s.dy[row][c.place] = dy;
         c.dd += u * dy;
@@ -66,10 +69,10 @@ static __device__ void load_chunk(const scan_task &t, const scan_run &r, scan_ch
 #pragma unroll
     for (int i = (int)threadIdx.x; i < ZN_SCAN_CHUNK * SCAN_STATES; i += GRAD_THREADS) {
         const int row = i / SCAN_STATES, state = i % SCAN_STATES;
-        const int64_t at = scan_few_at(t, r, first + row, t.first + state);
-        const bool inside = first + row < r.end && t.first + state < t.a.states;
-        s.b[row][state] = inside ? t.a.b[at] : 0;
-        s.c[row][state] = inside ? t.a.c[at] : 0;
+        const int64_t from = few + row * t.a.states + state;
+        const bool inside = row < count && t.first + state < t.a.states;
+        s.b[row][state] = inside ? t.a.b[from] : 0;
+        s.c[row][state] = inside ? t.a.c[from] : 0;
     }
 }
 
@@ -140,11 +143,14 @@ static __device__ float sum_over_channels(float v[2 * SCAN_QUAD])
     return v[0];
 }
 
-/* One token backwards: h before and after it. Writes du and the gradient of delta over u and dy, which only the four
- * lanes of the channels read, and the warp's sums of db and dc to `both`. */
-static __device__ void step_back(scan_chunk &s, int token, scan_pair &p, const float before[EACH][SCAN_QUAD],
-                                 const float after[EACH][SCAN_QUAD], const float decay[EACH][SCAN_QUAD],
-                                 float both[2][SCAN_STATES])
+/* What a lane has of the sums of a token: one of du and the gradient of delta of its channels, one of db and dc. */
+struct scan_sums {
+    float map, few;
+};
+
+/* One token backwards: h before and after it. */
+static __device__ scan_sums step_back(const scan_chunk &s, int token, scan_pair &p, const float before[EACH][SCAN_QUAD],
+                                      const float after[EACH][SCAN_QUAD], const float decay[EACH][SCAN_QUAD])
 {
     const int pair = (int)threadIdx.x / SCAN_QUAD, quad = (int)threadIdx.x % SCAN_QUAD;
     const floats<2> delta = load<2>(s.delta[token], pair), u = load<2>(s.u[token], pair),
@@ -170,13 +176,13 @@ static __device__ void step_back(scan_chunk &s, int token, scan_pair &p, const f
         maps[k] = p.d[k] * dy.v[k] + delta.v[k] * through;
         maps[EACH + k] = ln2 * by_rate + u.v[k] * through;
     }
-    const float sum = scan_sum_of_four(maps);
-    (quad < EACH ? s.u : s.dy)[token][pair * EACH + quad % EACH] = sum;
-    const int i = pair % (2 * SCAN_QUAD);
-    both[i / SCAN_QUAD][quad * SCAN_QUAD + i % SCAN_QUAD] = sum_over_channels(few);
+    const float map = scan_sum_of_four(maps);
+    return scan_sums{ map, sum_over_channels(few) };
 }
 
-/* The tokens of a stretch backwards. */
+/* The tokens of a stretch backwards. Writes du and the gradient of delta over u and dy, which only the four lanes of
+ * the channels read, and the warp's sums of db and dc: at the end, so that no token's loads wait for the sums of
+ * another. */
 static __device__ void stretch_back(scan_chunk &s, int stretch, scan_pair &p)
 {
     scan_start &start = s.start[stretch][threadIdx.x / LANES];
@@ -197,9 +203,17 @@ static __device__ void stretch_back(scan_chunk &s, int stretch, scan_pair &p)
                 h[j + 1][k][i] = h[j][k][i];
         step_forward(s, stretch * STRETCH + j, p, h[j + 1], decay[j]);
     }
+    scan_sums sums[STRETCH];
 #pragma unroll
     for (int j = STRETCH - 1; j >= 0; j--)
-        step_back(s, stretch * STRETCH + j, p, h[j], h[j + 1], decay[j], start.both[j]);
+        sums[j] = step_back(s, stretch * STRETCH + j, p, h[j], h[j + 1], decay[j]);
+    const int pair = (int)threadIdx.x / SCAN_QUAD, quad = (int)threadIdx.x % SCAN_QUAD, i = pair % (2 * SCAN_QUAD);
+    float(*const maps)[CHANNELS] = quad < EACH ? s.u : s.dy;
+#pragma unroll
+    for (int j = 0; j < STRETCH; j++) {
+        maps[stretch * STRETCH + j][pair * EACH + quad % EACH] = sums[j].map;
+        start.both[j][i / SCAN_QUAD][quad * SCAN_QUAD + i % SCAN_QUAD] = sums[j].few;
+    }
 }
 
 /* h at the starts of the stretches, from h at the start of the chunk. */
