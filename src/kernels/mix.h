@@ -71,6 +71,7 @@ void zn_k_taps_param_grad(const void *mix_args, zn_range blocks);
 /* y = x min(1 / sqrt(mean over channels of x^2 + eps), most) * w. The gradient kernel computes both in one pass: dx
  * in y, dw in partial. */
 void zn_k_rms_norm(const void *mix_args, zn_range pixels);
+void zn_k_rms_norm_silu(const void *mix_args, zn_range pixels); /* y of that / (1 + exp(-y)); for devices */
 void zn_k_rms_norm_grad(const void *mix_args, zn_range blocks);
 
 /* Grouped 1x1 convolution, weights [groups][cout/groups][cin/groups], bias [cout] or NULL. With `interleave` the

@@ -220,8 +220,8 @@ void zn_graph_multiply_by_convolutions(zn_graph *g);
 void zn_graph_fuse(zn_graph *g, zn_node *const *outputs, int count);
 /* The same for steps of transformers on GPUs, where it changes results by less than their rounding to 16 bits does. */
 void zn_graph_fuse_tokens(zn_graph *g, zn_node *const *outputs, int count);
-/* The same for clips on a device: a convolution over frames is one step, and its sums are not rounded to 16 bits. After
- * zn_graph_fuse; not for training. */
+/* The same for clips on a device: a convolution over frames is one step, and so are a norm and its SiLU, without
+ * rounding to 16 bits in between. After zn_graph_fuse; not for training. */
 void zn_graph_fuse_frames(zn_graph *g, zn_node *const *outputs, int count);
 
 /* Makes products without bias multiply FP8 numbers (kernels/fp8.h), where `uses` is true for the name of their weights.

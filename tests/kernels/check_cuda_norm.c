@@ -1,6 +1,7 @@
 /* CUDA: group norm and its gradient. The kernels of each run one after the other. */
 #include "cuda_case.h"
 
+#include "kernels/mix.h"
 #include "kernels/norm.h"
 
 #include <math.h>
@@ -85,8 +86,43 @@ static void check(int64_t n, int64_t pixels, int c, int groups, zn_activation ac
     fenced_free(want_sums);
 }
 
+/* An RMS norm with SiLU, and one of maps of 16 bits; x is rounded before. */
+static void check_rms(int64_t pixels, int c, zn_type type)
+{
+    zn_rng rng = zn_rng_new(35);
+    float *x = cuda_shared_normal(&rng, pixels * c, 1), *w = cuda_shared_normal(&rng, c, 1);
+    float *map = cuda_map_new(x, pixels * c, type), *y = cuda_result_new(pixels * c);
+    float *want = fenced_new(pixels * c, false);
+    for (int silu = 0; silu < 2; silu++) {
+        const zn_body body = silu ? zn_k_rms_norm_silu : zn_k_rms_norm;
+        zn_mix_args a = { .x = x, .w = w, .y = want, .pixels = pixels, .c = c, .eps = 1e-6f, .most = INFINITY };
+        body(&a, (zn_range){ 0, pixels, NULL });
+        a.x = map;
+        a.y = y;
+        a.x_type = a.y_type = type;
+        cuda_start(body, pixels, &a);
+        float *got = type == ZN_TYPE_F32 ? y : cuda_map_fetch(y, pixels * c, type);
+        cuda_compare(silu ? "rms_norm_silu" : "rms_norm", got, want, pixels * c, type == ZN_TYPE_F32 ? 2e-6 : 4e-3);
+        if (got != y)
+            cuda_result_free(got);
+    }
+    float *const all[] = { x, w, map };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        cuda_shared_free(all[i]);
+    cuda_result_free(y);
+    fenced_free(want);
+}
+
 void cuda_check_norms(void)
 {
+    if (strstr("rms_norm_silu", cuda_filter)) {
+        check_rms(5, 7, ZN_TYPE_F32);
+        check_rms(131, 16, ZN_TYPE_BF16);
+        check_rms(70, 96, ZN_TYPE_BF16); /* lanes without a vector */
+        check_rms(33, 192, ZN_TYPE_F32);
+        check_rms(9, 384, ZN_TYPE_F16);
+        check_rms(3, 1024, ZN_TYPE_BF16);
+    }
     if (!strstr("norm_sums norm_merge norm_apply norm_stats norm_grad_sums norm_grad_merge norm_grad", cuda_filter))
         return;
     check(1, 1, 4, 1, ZN_ACT_NONE, false, ZN_TYPE_F32);

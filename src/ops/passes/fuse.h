@@ -35,6 +35,7 @@ int *zn_fuse_count_uses(zn_graph *g, zn_node *const *outputs, int count);
 
 /* Each checks whether n is the last node of its pattern (uses: readers by node index), and if so changes n. */
 void zn_fuse_norm(zn_node *n, int *uses);
+void zn_fuse_rms_norm(zn_node *n, int *uses); /* with SiLU; only on a device */
 void zn_fuse_lite(zn_node *n, int *uses);
 void zn_fuse_lite_head(zn_node *n, int *uses);
 void zn_fuse_spectral_linear(zn_node *n, int *uses);

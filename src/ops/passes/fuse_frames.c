@@ -1,6 +1,6 @@
 /* Fusion for clips on a device: the chain of 2D convolutions that a causal convolution over frames is made of
- * (nn/video.c) becomes one step, with the residual that is added to it. Intermediate sums are then not rounded to 16
- * bits, so results differ by less than that rounding. */
+ * (nn/video.c) becomes one step, with the residual that is added to it, and so do a norm and the SiLU after it.
+ * Intermediate sums are then not rounded to 16 bits, so results differ by less than that rounding. */
 #include "ops/passes/fuse.h"
 
 #include "base/alloc.h"
@@ -22,7 +22,7 @@ static zn_node *table_of(const zn_node *n)
     const zn_conv_spec *k = spec_of(n);
     const int64_t *d = table->shape.dim;
     const bool plain =
-        k->stride == 1 && !k->beyond && !k->up2 && !k->relu && !k->unshuffle && !k->shuffle && !k->flipped;
+        k->stride == 1 && !k->beyond && !k->up2 && !k->relu && !k->mask && !k->unshuffle && !k->shuffle && !k->flipped;
     return plain && table->op == &zn_op_parameter && table->shape.rank == 5 && d[1] == d[2] && d[1] == 2 * k->pad + 1
                ? table
                : NULL;
@@ -135,8 +135,10 @@ void zn_graph_fuse_frames(zn_graph *g, zn_node *const *outputs, int count)
     int *uses = zn_fuse_count_uses(g, outputs, count);
     if (!uses)
         return; /* the unfused graph computes the same */
-    for (int i = zn_graph_count(g) - 1; i >= 0; i--)
+    for (int i = zn_graph_count(g) - 1; i >= 0; i--) {
         fuse_chain(zn_graph_at(g, i), uses);
+        zn_fuse_rms_norm(zn_graph_at(g, i), uses);
+    }
     for (int i = 0; i < zn_graph_count(g); i++)
         if (zn_graph_at(g, i)->op == &zn_op_add && uses[i])
             fuse_add(zn_graph_at(g, i), uses, outputs, count);

@@ -6,13 +6,14 @@
 #include "kernels/kernels.h"
 #include "kernels/mix.h"
 #include "kernels/narrow.h"
-#include "ops/ops.h"
+#include "ops/passes/fuse.h"
 
 #include <math.h>
 
 typedef struct norm_spec {
     float eps;
     float most; /* upper limit of the factor */
+    bool silu;  /* of the result; set by fusion, for devices */
 } norm_spec;
 
 static zn_mix_args args_of(const zn_node *n)
@@ -42,6 +43,10 @@ static void run(const zn_node *n, const zn_launch_context *c)
     zn_mix_args a = args_of(n);
     a.x_type = n->source[0]->type;
     a.y_type = n->type;
+    if (((norm_spec *)n->attribute)->silu) {
+        zn_launch(c, zn_k_rms_norm_silu, a.pixels, 1 + (1 << 14) / a.c, &a);
+        return;
+    }
     const bool narrow = !c->device && (a.x_type != ZN_TYPE_F32 || a.y_type != ZN_TYPE_F32);
     zn_launch(c, narrow ? zn_k_narrow_rms_norm : zn_k_rms_norm, a.pixels, 1 + (1 << 14) / a.c, &a);
 }
@@ -77,15 +82,27 @@ const zn_op zn_op_rms_norm = { .name = "rms_norm",
 
 zn_node *zn_rms_norm(zn_node *x, zn_node *w, float eps)
 {
-    const norm_spec k = { eps, INFINITY };
+    const norm_spec k = { .eps = eps, .most = INFINITY };
     return zn_apply(&zn_op_rms_norm, &k, sizeof k, (zn_node *[]){ x, w }, 2);
 }
 
 /* x / max(|x|, floor) * sqrt(C) is an RMS norm whose factor is at most sqrt(C) / floor. */
 zn_node *zn_unit_norm(zn_node *x, zn_node *w, float floor)
 {
-    const norm_spec k = { 0, sqrtf((float)zn_channels(x)) / floor };
+    const norm_spec k = { .most = sqrtf((float)zn_channels(x)) / floor };
     return zn_apply(&zn_op_rms_norm, &k, sizeof k, (zn_node *[]){ x, w }, 2);
+}
+
+void zn_fuse_rms_norm(zn_node *n, int *uses)
+{
+    zn_node *norm = n->op == &zn_op_silu ? n->source[0] : NULL;
+    if (!norm || norm->op != &zn_op_rms_norm || uses[norm->index] != 1)
+        return;
+    norm_spec k = *(norm_spec *)norm->attribute;
+    if (k.silu)
+        return;
+    k.silu = true;
+    zn_fuse_become(n, uses, &zn_op_rms_norm, &k, sizeof k, norm->source, 2);
 }
 
 float zn_rms_norm_eps(const zn_node *n) { return ((norm_spec *)n->attribute)->eps; }

@@ -1,4 +1,5 @@
-/* RMS norm over the channels of each pixel and its gradient: a warp per pixel. ref/basic/mix.c is the reference. */
+/* RMS norm over the channels of each pixel and its gradient: some lanes of a warp per pixel. ref/basic/mix.c is the
+ * reference. */
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/rows.h"
@@ -12,11 +13,12 @@ enum { LANES = 32 };
 struct rms_task {
     zn_mix_args a;
     int64_t block; /* gradient: pixels per block */
+    bool silu;     /* of the result */
 };
 
 static rms_task task_of(zn_device *d, const void *args)
 {
-    rms_task t = { *static_cast<const zn_mix_args *>(args), 0 };
+    rms_task t = { *static_cast<const zn_mix_args *>(args), 0, false };
     to_device(d, t.a.x);
     to_device(d, t.a.dy);
     to_device(d, t.a.w);
@@ -35,7 +37,50 @@ static __device__ float limited(const zn_mix_args &a, float squares)
 /* The same where a warp has a pixel. All lanes get it. */
 static __device__ float factor_of(const zn_mix_args &a, float squares) { return limited(a, sum_of_warp(squares)); }
 
-/* N channels per lane at a time. */
+static __device__ float result_of(const rms_task &t, float x, float factor, float gain)
+{
+    const float y = x * factor * gain;
+    return t.silu ? y / (1 + expf(-y)) : y;
+}
+
+/* G lanes share a pixel; each keeps up to K vectors of its channels, which are read once. */
+template <int G, int K> __global__ void rms_norm_held(rms_task t)
+{
+    const zn_mix_args &a = t.a;
+    const int vectors = a.c / 4, column = (int)threadIdx.x % G, each = (int)blockDim.x / G;
+    floats<4> w[K] = {};
+#pragma unroll
+    for (int j = 0; j < K; j++)
+        if (column + j * G < vectors)
+            w[j] = load<4>(a.w, column + j * G);
+    for (int64_t first = (int64_t)blockIdx.x * each; first < a.pixels; first += (int64_t)gridDim.x * each) {
+        const int64_t p = first + (int)threadIdx.x / G; /* all lanes of a warp take part in its sums */
+        const bool is_there = p < a.pixels;
+        floats<4> x[K] = {};
+        float squares = 0;
+#pragma unroll
+        for (int j = 0; j < K; j++)
+            if (is_there && column + j * G < vectors)
+                x[j] = load_as<4>(a.x, p * vectors + column + j * G, a.x_type);
+#pragma unroll
+        for (int j = 0; j < K; j++)
+            for (int k = 0; k < 4; k++)
+                squares += x[j].v[k] * x[j].v[k];
+        for (int mask = G / 2; mask > 0; mask /= 2)
+            squares += __shfl_xor_sync(0xffffffffu, squares, mask);
+        const float factor = limited(a, squares);
+#pragma unroll
+        for (int j = 0; j < K; j++) {
+            floats<4> y;
+            for (int k = 0; k < 4; k++)
+                y.v[k] = result_of(t, x[j].v[k], factor, w[j].v[k]);
+            if (is_there && column + j * G < vectors)
+                store_as<4>(a.y, p * vectors + column + j * G, a.y_type, y);
+        }
+    }
+}
+
+/* A warp per pixel, for any number of channels: N per lane at a time. */
 template <int N> __global__ void rms_norm(rms_task t)
 {
     const zn_mix_args &a = t.a;
@@ -53,7 +98,7 @@ template <int N> __global__ void rms_norm(rms_task t)
             const floats<N> w = load<N>(a.w, i);
             floats<N> v = load_as<N>(a.x, first + i, a.x_type);
             for (int k = 0; k < N; k++)
-                v.v[k] = v.v[k] * s * w.v[k];
+                v.v[k] = result_of(t, v.v[k], s, w.v[k]);
             store_as<N>(a.y, first + i, a.y_type, v);
         }
     }
@@ -145,14 +190,34 @@ __global__ void rms_norm_grad_any(rms_task t)
     }
 }
 
-extern "C" void zn_cuda_rms_norm(zn_device *d, const void *args, int64_t pixels)
+template <int G> static void launch_held(zn_device *d, const rms_task &t, int64_t pixels)
 {
-    const rms_task t = task_of(d, args);
+    launch(d, rms_norm_held<G, 4>, dim3(grid_of(pixels * G)), THREADS, 0, t);
+}
+
+static void run_norm(zn_device *d, const void *args, int64_t pixels, bool silu)
+{
+    rms_task t = task_of(d, args);
+    t.silu = silu;
+    const bool vectors = t.a.c % 4 == 0 && is_aligned(t.a.x) && is_aligned(t.a.w) && is_aligned(t.a.y);
     const dim3 grid(grid_of(pixels * LANES));
-    if (t.a.c % 4 == 0 && is_aligned(t.a.x) && is_aligned(t.a.w) && is_aligned(t.a.y))
-        launch(d, rms_norm<4>, grid, THREADS, 0, t);
-    else
+    if (!vectors)
         launch(d, rms_norm<1>, grid, THREADS, 0, t);
+    else if (t.a.c <= 4 * 4 * 4)
+        launch_held<4>(d, t, pixels);
+    else if (t.a.c <= 4 * 8 * 4)
+        launch_held<8>(d, t, pixels);
+    else if (t.a.c <= 4 * 16 * 4)
+        launch_held<16>(d, t, pixels);
+    else if (t.a.c <= 4 * 32 * 4)
+        launch_held<32>(d, t, pixels);
+    else
+        launch(d, rms_norm<4>, grid, THREADS, 0, t);
+}
+
+extern "C" {
+void zn_cuda_rms_norm(zn_device *d, const void *args, int64_t pixels) { run_norm(d, args, pixels, false); }
+void zn_cuda_rms_norm_silu(zn_device *d, const void *args, int64_t pixels) { run_norm(d, args, pixels, true); }
 }
 
 template <int G, int K> static void launch_grad(zn_device *d, const rms_task &t, int64_t blocks)

@@ -125,6 +125,14 @@ void zn_ref_rms_norm(const void *args, zn_range r)
     }
 }
 
+void zn_k_rms_norm_silu(const void *args, zn_range r)
+{
+    const zn_mix_args *a = args;
+    zn_ref_rms_norm(args, r);
+    for (int64_t i = r.begin * a->c; i < r.end * a->c; i++)
+        a->y[i] = a->y[i] / (1 + expf(-a->y[i]));
+}
+
 /* dx = s (w dy) - x s^3 / c * sum(w dy x), the second term only where s is not limited; dw += dy x s */
 static void rms_norm_back(const zn_mix_args *a, int64_t p, float *dw)
 {
