@@ -15,6 +15,7 @@ static zn_prepare prepare_of(const zn_clip_work *w)
     return (zn_prepare){ .math = zn_precision_or_f32(w->options->math),
                          .cpu = zn_device_flags(w->options->device),
                          .constant_parameters = true,
+                         .whole = w->options->device != NULL,
                          .threads = zn_pool_threads(w->options->pool),
                          .lean = w->lean };
 }
@@ -253,6 +254,7 @@ static zn_status build(zn_clip_stage *s, const zn_clip_work *w, int frames, bool
                                       .device = o->device,
                                       .packs = s->packs ? s->packs : o->packs,
                                       .math = o->math,
+                                      .whole = o->device != NULL,
                                       .lean = w->lean,
                                       .progress = progress,
                                       .user = user };
