@@ -348,7 +348,7 @@ def bad_file_is_reported_in_view(desk, files, _):
     assert "broken.jpg" in desk.sentence()
     page.wait_for_function("""() => { const box = document.querySelector('main [role=alert]:not(:empty)').getBoundingClientRect();
         const form = document.querySelector('main form').getBoundingClientRect();
-        return box.bottom <= innerHeight && box.bottom <= form.bottom + 1; }""")
+        return box.bottom <= innerHeight + 1 && box.bottom <= form.bottom + 1; }""")
     page = desk.open("train")
     page.get_by_role("radio", name="My photos").check(force=True)
     page.get_by_label("Name of the run").fill("bad")
