@@ -159,7 +159,8 @@ static void launch(const zn_launch_context *c, const plan *q, zn_conv_args *a)
 {
     enum { PARTS = 48 };
     a->s.threads = zn_pool_threads(c->pool);
-    a->workspace = (char *)c->shared + stacked_map(q);
+    if (room_for(q, a->x_type)) /* otherwise the stacked map may be the last that the scratch holds */
+        a->workspace = (char *)c->shared + stacked_map(q);
     const int64_t units = q->kernel->units(&a->s), grain = units / (PARTS * a->s.threads);
     zn_launch(c, q->kernel->run, units, grain < 1 ? 1 : grain, a);
 }
