@@ -194,19 +194,18 @@ void nan_in_a_band_names_its_stage(void **state)
     zn_runner *r;
     zn_runner_options o = { .pool = pool };
     const zn_shape shape = ZN_SHAPE(1, 64, 8, 4);
-    for (int i = 0; i < m->count; i++) { /* overflows in the next convolution, however it adds up */
-        zn_model_parameter *p = &m->parameters[i];
-        if (strcmp(p->name, "decoder.8.conv.2.bias") == 0)
-            p->data[3] = 3e38f;
-        for (int64_t k = 0; strcmp(p->name, "decoder.8.conv.4.weight") == 0 && k < zn_shape_count(p->shape); k++)
-            p->data[k] *= 1000;
-    }
+    for (int i = 0; i < m->count; i++)
+        if (strcmp(m->parameters[i].name, "decoder.8.conv.2.bias") == 0)
+            m->parameters[i].data[3] = 3e38f; /* overflows in the next convolution */
     o.memory = least_of(m, ZN_DECODER, shape, o);
     assert_int_equal(zn_runner_new(m, ZN_DECODER, shape, &o, &r), ZN_OK);
     assert_non_null(strstr(zn_runner_plan(r), "bands of"));
     fill(zn_runner_input(r), zn_shape_count(shape), 5);
     assert_int_equal(zn_runner_run(r), ZN_ENUMERIC);
-    assert_non_null(strstr(zn_error_text(), "decoder.8.conv."));
+    /* The first stage that runs with the rows of a result: where bands of this machine's kernels end before it, a later
+     * one than that of the overflow. */
+    assert_non_null(strstr(zn_error_text(), "in the result of stage 'decoder."));
+    assert_null(strstr(zn_error_text(), "stage 'decoder.7'"));
     zn_runner_free(r);
     zn_pool_free(pool);
     zn_model_free(m);
