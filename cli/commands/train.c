@@ -42,7 +42,8 @@ static void print_result(const options *o, const zn_train_result *r)
 static options name_run(const options *o)
 {
     options mine = *o;
-    if (o->resume && !o->output && o->file_count == 1 && is_folder(o->files[0])) {
+    const int names_run = o->file_count == 1 && (is_folder(o->files[0]) || !file_exists(o->files[0]));
+    if (o->resume && !o->output && names_run) {
         mine.output = o->files[0];
         mine.file_count = 0;
     }

@@ -65,16 +65,19 @@ static zn_status open_index(const char *path, zn_json *doc)
 
 static const zn_json_node *own_settings(const zn_json *doc) { return zn_json_get(doc->root, "_generate"); }
 
-zn_status zn_generation_defaults_find(const char *transformer, zn_generation_defaults *out)
+zn_status zn_generation_defaults_find(const char *transformer, zn_generation_defaults *out, bool *lower_case)
 {
     char path[MAX_PATH + 64];
     zn_json doc;
     *out = zn_generation_usual();
+    *lower_case = false;
     if (!find_index(transformer, path))
         return ZN_OK;
     ZN_TRY(open_index(path, &doc));
     const zn_json_node *own = own_settings(&doc);
+    const zn_json_node *lower = zn_json_get(own, "lower_case");
     const zn_status status = own ? read_settings(own, out) : ZN_OK;
+    *lower_case = lower && lower->kind == ZN_JSON_BOOL && lower->value.magnitude;
     zn_json_free(&doc);
     return status == ZN_OK ? ZN_OK : zn_fail_in_file(ZN_EFORMAT, path);
 }

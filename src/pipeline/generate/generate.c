@@ -69,7 +69,7 @@ static zn_status start(zn_generator *g, const zn_generator_files *given, const z
     g->fp8 = g->compute.options.precision == ZN_PRECISION_FP8;
     g->compute.math = g->fp8 ? ZN_PRECISION_BF16 : zn_precision_or_f32(g->compute.options.precision);
     ZN_TRY(zn_generator_paths_find(&files, &g->paths));
-    ZN_TRY(zn_generation_defaults_find(g->paths.part[ZN_GENERATOR_TRANSFORMER], &g->defaults));
+    ZN_TRY(zn_generation_defaults_find(g->paths.part[ZN_GENERATOR_TRANSFORMER], &g->defaults, &g->lower_case));
     if (g->fp8)
         ZN_TRY(zn_fp8_layers_open(g->paths.part[ZN_GENERATOR_TRANSFORMER], &g->fp8_layers));
     for (int part = ZN_GENERATOR_TRANSFORMER; part <= ZN_GENERATOR_VAE; part++)

@@ -26,6 +26,7 @@ struct zn_generator {
     pthread_mutex_t lock;
     zn_generator_paths paths;
     zn_generation_defaults defaults;
+    bool lower_case;  /* the model knows small letters only: prompts are read in these */
     bool calibrating; /* the transformer is one with trials of FP8 */
     bool fp8;         /* the transformer multiplies FP8 numbers in some layers; the rest is computed in bf16 */
     zn_fp8_layers fp8_layers;
@@ -97,8 +98,9 @@ ZN_MUST_USE zn_status zn_generation_read(const zn_generation *given, const zn_ge
                                          zn_generation *out);
 zn_generation_defaults zn_generation_usual(void);
 /* The defaults of a model: the usual ones, or those of the model_index.json beside the transformer's file or its
- * folder. (defaults.c) */
-ZN_MUST_USE zn_status zn_generation_defaults_find(const char *transformer, zn_generation_defaults *out);
+ * folder; and whether it knows small letters only. (defaults.c) */
+ZN_MUST_USE zn_status zn_generation_defaults_find(const char *transformer, zn_generation_defaults *out,
+                                                  bool *lower_case);
 
 /* ---- one image (run.c) ---- */
 

@@ -44,12 +44,28 @@ struct zn_text_encoder {
     zn_stage_progress progress;
 };
 
+/* A to Z become small letters. */
+static zn_status lower(const char *text, char **out)
+{
+    ZN_TRY(zn_alloc_for("a prompt", strlen(text) + 1, (void **)out));
+    char *to = *out;
+    do
+        *to++ = (char)(*text >= 'A' && *text <= 'Z' ? *text - 'A' + 'a' : *text);
+    while (*text++);
+    return ZN_OK;
+}
+
 static zn_status tokenise(zn_generator *g, const char *text, prompt *p)
 {
     zn_features *f = p->features;
+    char *small = NULL;
     if (!g->tokenizer)
         ZN_TRY(zn_generator_tokenizer(g->paths.part[ZN_GENERATOR_TOKENIZER], &g->tokenizer));
-    ZN_TRY(zn_tokenizer_chat(g->tokenizer, text, strlen(text), SIZE_MAX, &p->ids));
+    if (g->lower_case)
+        ZN_TRY(lower(text, &small));
+    const zn_status status = zn_tokenizer_chat(g->tokenizer, small ? small : text, strlen(text), SIZE_MAX, &p->ids);
+    zn_free(small);
+    ZN_TRY(status);
     f->cut = p->ids.count > ZN_PROMPT_TOKENS ? (int)p->ids.count - ZN_PROMPT_TOKENS : 0;
     f->tokens = (int)p->ids.count - f->cut;
     return ZN_OK;

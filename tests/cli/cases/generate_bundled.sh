@@ -9,6 +9,7 @@ cmp "$ZENITH_MODELS/zenith-mini/vae/diffusion_pytorch_model.safetensors" "$ZENIT
 zenith generate --from woman.png --steps 3 -o again.png --json | grep -oE '"(model|seed|steps|guidance|shift)": [^,]*'
 zenith generate "a portrait of a man" --seed 1 --steps 2 --guidance 0 -o plain.png --json | grep -oE '"guidance": [^,]*'
 zenith generate "a portrait of a man" --seed 1 --steps 1 --size 64 -o small.png -q
+zenith generate "A Portrait of a MAN" --seed 1 --steps 1 --size 64 -o capitals.png -q && zenith compare --json --lpips none small.png capitals.png | jsoncheck -p identical # it learned from small letters
 zenith generate "a portrait of a man" --seed 1 --steps 1 --size 64 -o small.png | sed -E 's/[0-9.]+ s$/N s/'
 zenith generate "a red fox" --seed 1 --steps 1 -o fox.png | sed -E 's/[0-9.]+ s$/N s/'
 printf 'a Persian cat\na photo of a sports car\na scatter of dogmas\n' | zenith generate --prompts - --seed 1 --steps 1 -o list/ >/dev/null

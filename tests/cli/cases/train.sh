@@ -24,6 +24,7 @@ echo "status $?"
 zenith train small.yaml --data nowhere -o other
 echo "status $?"
 zenith train --resume --data pictures -o none
+zenith train --resume none
 echo "status $?"
 echo 'stepps: 3' >bad.yaml
 zenith train bad.yaml --data pictures -o bad
