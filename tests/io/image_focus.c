@@ -66,6 +66,43 @@ static void noise_is_sharp(void **state)
     expect(scene(1, 8, 30), 0, 0);
 }
 
+/* Everything becomes white: soft parts by a few steps only, more towards the sharp ones. */
+static void soft_parts_change_little(void **state)
+{
+    (void)state;
+    for (int bits = 8; bits <= 16; bits += 8) {
+        const int step = bits == 8 ? 1 : 257;
+        zn_image *eight = scene(1, 8, 0), *before, *after;
+        zn_focus f;
+        assert_int_equal(zn_image_new(WIDE, HIGH, bits, &before), ZN_OK);
+        assert_int_equal(zn_image_new(WIDE, HIGH, bits, &after), ZN_OK);
+        for (int i = 0; i < WIDE * HIGH * 3; i++) {
+            const int v = ((const uint8_t *)eight->pixels)[i];
+            if (bits == 8)
+                ((uint8_t *)before->pixels)[i] = (uint8_t)v;
+            else
+                ((uint16_t *)before->pixels)[i] = (uint16_t)(v * 257);
+        }
+        memset(after->pixels, 255, (size_t)WIDE * HIGH * 3 * (size_t)(bits / 8));
+        assert_int_equal(zn_focus_of(before, &f), ZN_OK);
+        zn_focus_bound(&f, before, after);
+        int last = 255 * step;
+        for (int x = 0; x < WIDE; x++) {
+            const int i = 3 * (HIGH / 2 * WIDE + x);
+            const int was = bits == 8 ? ((uint8_t *)before->pixels)[i] : ((uint16_t *)before->pixels)[i];
+            const int is = bits == 8 ? ((uint8_t *)after->pixels)[i] : ((uint16_t *)after->pixels)[i];
+            assert_true(x >= MIDDLE - 16 || is == 255 * step);
+            assert_true(x < MIDDLE + 16 || is - was == 6 * step);
+            assert_true(is - was <= last || is == 255 * step);
+            last = is == 255 * step ? last : is - was;
+        }
+        zn_focus_free(&f);
+        zn_image_free(eight);
+        zn_image_free(before);
+        zn_image_free(after);
+    }
+}
+
 static void small_images_have_a_cell(void **state)
 {
     (void)state;
@@ -84,6 +121,7 @@ int main(void)
         cmocka_unit_test(only_a_soft_part_of_a_sharp_photo_is_soft),
         cmocka_unit_test(a_photo_without_sharp_parts_is_blurred),
         cmocka_unit_test(noise_is_sharp),
+        cmocka_unit_test(soft_parts_change_little),
         cmocka_unit_test(small_images_have_a_cell),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

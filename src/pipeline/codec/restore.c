@@ -70,6 +70,8 @@ zn_status zn_restore(zn_codec *c, const zn_image *image, zn_task task, zn_image 
     pthread_mutex_lock(&c->lock);
     const zn_status status = run(c, &from, image->width, image->height, out);
     pthread_mutex_unlock(&c->lock);
+    if (status == ZN_OK && from.focus)
+        zn_focus_bound(&focus, image, *out);
     zn_focus_free(&focus);
     return status;
 }

@@ -12,6 +12,7 @@
 enum { CELL = 32, SIDE = CELL + 2 };
 static const float sharp_from = 0.6f;        /* ratio of the two differences */
 static const float least_edge = 16 / 255.0f; /* difference of pixels two apart; weaker edges say nothing */
+static const double most_change = 6;         /* of 255, in soft parts */
 static const double sharp_share = 0.4;       /* of the cells with edges in a photo that is meant to be sharp */
 
 typedef enum state { FLAT, SOFT, SHARP } state;
@@ -68,6 +69,54 @@ static int cell_of(int i, int count)
 bool zn_focus_is_soft(const zn_focus *f, int x, int y)
 {
     return f->soft[(int64_t)cell_of(y, f->down) * f->across + cell_of(x, f->across)];
+}
+
+/* Softness of a pixel: 0 or 1 at the centres of cells, linear between four of them. */
+static double softness(const zn_focus *f, int x, int y)
+{
+    const double across = (x + 0.5) / CELL - 0.5, down = (y + 0.5) / CELL - 0.5;
+    const int left = (int)floor(across), top = (int)floor(down);
+    double sum = 0;
+    for (int i = 0; i < 4; i++) {
+        const int cx = left + i % 2, cy = top + i / 2;
+        const double weight = (1 - fabs(across - cx)) * (1 - fabs(down - cy));
+        sum += zn_focus_is_soft(f, cx * CELL, cy * CELL) ? weight : 0;
+    }
+    return sum;
+}
+
+static double bounded(double before, double after, double most)
+{
+    return after > before + most ? before + most : after < before - most ? before - most : after;
+}
+
+static void bound_sample(const zn_image *before, zn_image *after, int64_t i, double most)
+{
+    if (before->bits == 8) {
+        uint8_t *to = (uint8_t *)after->pixels + i;
+        *to = (uint8_t)bounded(((const uint8_t *)before->pixels)[i], *to, most);
+    } else {
+        uint16_t *to = (uint16_t *)after->pixels + i;
+        *to = (uint16_t)bounded(((const uint16_t *)before->pixels)[i], *to, most * 257);
+    }
+}
+
+static bool has_soft(const zn_focus *f)
+{
+    for (int64_t i = 0; i < (int64_t)f->across * f->down; i++)
+        if (f->soft[i])
+            return true;
+    return false;
+}
+
+void zn_focus_bound(const zn_focus *f, const zn_image *before, zn_image *after)
+{
+    for (int y = 0; has_soft(f) && y < before->height; y++)
+        for (int x = 0; x < before->width; x++) {
+            const double soft = softness(f, x, y);
+            for (int c = 0; soft > 0 && c < 3; c++)
+                bound_sample(before, after, ((int64_t)y * before->width + x) * 3 + c, floor(most_change / soft));
+        }
 }
 
 void zn_focus_free(zn_focus *f)

@@ -20,6 +20,9 @@ typedef struct zn_focus {
 ZN_MUST_USE zn_status zn_focus_of(const zn_image *image, zn_focus *out);
 /* Beyond the image: as the nearest pixel. */
 bool zn_focus_is_soft(const zn_focus *f, int x, int y);
+/* Bounds how much soft parts of an image have changed: `after` may differ from `before`, of the same size and bits, by
+ * what JPEG does to a soft background, not by what sharpening does. The bound rises towards sharp parts. */
+void zn_focus_bound(const zn_focus *f, const zn_image *before, zn_image *after);
 void zn_focus_free(zn_focus *f);
 
 #endif
