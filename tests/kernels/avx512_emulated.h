@@ -41,6 +41,49 @@ BY_HALVES(sqrt_ps, (__m512 a), (HALF(a)))
 
 BY_HALVES(loadu_ps, (const float *p), (p + 8 * i))
 
+/* The same for integers. */
+typedef union emulated_bits {
+    __m512i whole;
+    __m256i half[2];
+    __m128i quarter[4];
+} emulated_bits;
+#define BITS_BY_HALVES(name, parameters, arguments)                                                                    \
+    EMULATED __m512i emulated_##name parameters                                                                        \
+    {                                                                                                                  \
+        emulated_bits r;                                                                                               \
+        for (int i = 0; i < 2; i++)                                                                                    \
+            r.half[i] = _mm256_##name arguments;                                                                       \
+        return r.whole;                                                                                                \
+    }
+#define BITS(v) (((emulated_bits){ .whole = (v) }).half[i])
+BITS_BY_HALVES(set1_epi8, (char n), (n))
+BITS_BY_HALVES(set1_epi16, (short n), (n))
+BITS_BY_HALVES(set1_epi32, (int n), (n))
+BITS_BY_HALVES(add_epi16, (__m512i a, __m512i b), (BITS(a), BITS(b)))
+BITS_BY_HALVES(add_epi32, (__m512i a, __m512i b), (BITS(a), BITS(b)))
+BITS_BY_HALVES(madd_epi16, (__m512i a, __m512i b), (BITS(a), BITS(b)))
+BITS_BY_HALVES(maddubs_epi16, (__m512i a, __m512i b), (BITS(a), BITS(b)))
+BITS_BY_HALVES(unpacklo_epi32, (__m512i a, __m512i b), (BITS(a), BITS(b)))
+BITS_BY_HALVES(unpackhi_epi32, (__m512i a, __m512i b), (BITS(a), BITS(b)))
+BITS_BY_HALVES(unpacklo_epi64, (__m512i a, __m512i b), (BITS(a), BITS(b)))
+BITS_BY_HALVES(unpackhi_epi64, (__m512i a, __m512i b), (BITS(a), BITS(b)))
+BITS_BY_HALVES(loadu_si256, (const void *p), ((const __m256i *)p + i))
+BY_HALVES(cvtepi32_ps, (__m512i a), (BITS(a)))
+
+EMULATED __m512i emulated_insert(__m512i v, __m128i part, int place)
+{
+    emulated_bits r = { .whole = v };
+    r.quarter[place] = part;
+    return r.whole;
+}
+
+EMULATED __m512 emulated_cvtph_ps(__m256i v)
+{
+    const emulated r = { .half = { _mm256_cvtph_ps(_mm256_castsi256_si128(v)),
+                                   _mm256_cvtph_ps(_mm256_extracti128_si256(v, 1)) } };
+    return r.whole;
+}
+
 EMULATED void emulated_storeu_ps(float *p, __m512 v)
 {
     for (int i = 0; i < 2; i++)
@@ -104,20 +147,37 @@ EMULATED __m512 emulated_shuffle_f32x4(__m512 a, __m512 b, int chosen)
 #undef _mm512_permute_ps
 #undef _mm512_shuffle_f32x4
 #undef _mm512_cmp_ps_mask
-#define _mm512_set1_ps        emulated_set1_ps
-#define _mm512_fmadd_ps       emulated_fmadd_ps
-#define _mm512_fnmadd_ps      emulated_fnmadd_ps
-#define _mm512_max_ps         emulated_max_ps
-#define _mm512_min_ps         emulated_min_ps
-#define _mm512_sqrt_ps        emulated_sqrt_ps
-#define _mm512_loadu_ps       emulated_loadu_ps
-#define _mm512_storeu_ps      emulated_storeu_ps
-#define _mm512_maskz_loadu_ps emulated_maskz_loadu
-#define _mm512_mask_storeu_ps emulated_mask_storeu
-#define _mm512_movm_epi32     emulated_movm
-#define _mm512_reduce_add_ps  emulated_reduce_add
-#define _mm512_permute_ps     emulated_permute
-#define _mm512_shuffle_f32x4  emulated_shuffle_f32x4
-#define _mm512_cmp_ps_mask    emulated_cmp_mask
+#undef _mm512_inserti32x4
+#define _mm512_inserti32x4        emulated_insert
+#define _mm512_castsi128_si512(v) emulated_insert(emulated_set1_epi8(0), v, 0)
+#define _mm512_set1_ps            emulated_set1_ps
+#define _mm512_fmadd_ps           emulated_fmadd_ps
+#define _mm512_fnmadd_ps          emulated_fnmadd_ps
+#define _mm512_max_ps             emulated_max_ps
+#define _mm512_min_ps             emulated_min_ps
+#define _mm512_sqrt_ps            emulated_sqrt_ps
+#define _mm512_loadu_ps           emulated_loadu_ps
+#define _mm512_storeu_ps          emulated_storeu_ps
+#define _mm512_maskz_loadu_ps     emulated_maskz_loadu
+#define _mm512_mask_storeu_ps     emulated_mask_storeu
+#define _mm512_movm_epi32         emulated_movm
+#define _mm512_reduce_add_ps      emulated_reduce_add
+#define _mm512_set1_epi8          emulated_set1_epi8
+#define _mm512_set1_epi16         emulated_set1_epi16
+#define _mm512_set1_epi32         emulated_set1_epi32
+#define _mm512_add_epi16          emulated_add_epi16
+#define _mm512_add_epi32          emulated_add_epi32
+#define _mm512_madd_epi16         emulated_madd_epi16
+#define _mm512_maddubs_epi16      emulated_maddubs_epi16
+#define _mm512_loadu_si512        emulated_loadu_si256
+#define _mm512_unpacklo_epi32     emulated_unpacklo_epi32
+#define _mm512_unpackhi_epi32     emulated_unpackhi_epi32
+#define _mm512_unpacklo_epi64     emulated_unpacklo_epi64
+#define _mm512_unpackhi_epi64     emulated_unpackhi_epi64
+#define _mm512_cvtepi32_ps        emulated_cvtepi32_ps
+#define _mm512_cvtph_ps           emulated_cvtph_ps
+#define _mm512_permute_ps         emulated_permute
+#define _mm512_shuffle_f32x4      emulated_shuffle_f32x4
+#define _mm512_cmp_ps_mask        emulated_cmp_mask
 
 #endif
