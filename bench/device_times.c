@@ -5,6 +5,7 @@
  * MODEL: an architecture, with random weights. SIZE: side of the images. Prints a JSON object: medians of milliseconds
  * without and with copies, steps, steps that the CPU ran, bytes of activations. With `profile`, prints what a run spent
  * where. */
+#include "median.h"
 #include "profile.h"
 
 #include "base/alloc.h"
@@ -28,18 +29,6 @@ typedef struct job {
     zn_precision math;
     bool profile;
 } job;
-
-static int compare(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *ms, int count)
-{
-    qsort(ms, (size_t)count, sizeof *ms, compare);
-    return ms[count / 2];
-}
 
 /* copies: the inputs go to the device before each run, and the output comes back. */
 static zn_status time_runs(zn_exec *e, zn_device *d, zn_node *output, int runs, bool copies, double *result)

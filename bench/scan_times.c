@@ -5,6 +5,8 @@
  * Prints a JSON object: for each direction the median of milliseconds and GB/s of the bytes that it cannot do without:
  * maps, b and c, and h at the borders of chunks, each read or written once. On a GPU the times include those of a
  * launch and of waiting for it, some 10 us. */
+#include "median.h"
+
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fail.h"
@@ -24,18 +26,6 @@ typedef struct job {
     int sequences, length, channels, states, runs;
     const char *device; /* NULL: the CPU */
 } job;
-
-static int compare(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *ms, int count)
-{
-    qsort(ms, (size_t)count, sizeof *ms, compare);
-    return ms[count / 2];
-}
 
 /* The time of the op's only node in the last run. */
 static double time_of(const zn_exec *e, const zn_op *op)

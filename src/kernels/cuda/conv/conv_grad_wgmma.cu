@@ -102,7 +102,7 @@ static __device__ void write_totals(const grad_task &t, const grad_place &at, fl
     static_cast<float *>(t.a.shared)[(blockIdx.x + 1) * zn_cuda_grad_part(&s, true) - s.cout + at.out + thread] = sum;
 }
 
-/* Adding up lags behind copying, so that it never waits for a copy that has only begun. */
+/* Adds up stages that were copied some time ago, so that it never waits for a copy that has only begun. */
 [[maybe_unused]] static __device__ void copy_all(const lines_task &l, const grad_place &at, const ring &r, char *stages)
 {
     enum { BYTES = (X_WIDE * X_HIGH + TILE_WIDE * TILE_HIGH) * LINE, LAG = STAGES - 1 };
