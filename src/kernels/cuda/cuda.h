@@ -56,7 +56,8 @@ struct zn_device {
     struct zn_cuda_blas *blas; /* blas.cu; NULL until it is used */
     bool blas_missing;
     zn_cuda_queue queues[ZN_CUDA_QUEUES];
-    zn_status status; /* the first failure since the last wait, and its message */
+    const char *running; /* the kernel that is being launched, or NULL */
+    zn_status status;    /* the first failure since the last wait, and its message */
     char text[256];
 };
 

@@ -32,8 +32,9 @@ extern "C" {
 static const struct {
     zn_body body;
     void (*run)(zn_device *d, const void *args, int64_t units);
+    const char *name;
 } table[] = {
-#define ZN_CUDA(name) { zn_k_##name, zn_cuda_##name },
+#define ZN_CUDA(name) { zn_k_##name, zn_cuda_##name, #name },
 #include "kernels/cuda/kernels.def"
 #undef ZN_CUDA
 };
@@ -273,8 +274,15 @@ void *zn_cuda_address(zn_device *d, const void *host)
 {
     const zn_twin *twin = host ? twin_of(d, host) : NULL;
     if (host && !twin && d->status == ZN_OK) {
+        const size_t at = position_of(d, host);
         d->status = ZN_EINVALID;
-        snprintf(d->text, sizeof d->text, "CUDA: a kernel was given memory that is not on the GPU");
+        const int length = snprintf(d->text, sizeof d->text, "CUDA: %s was given memory that is not on the GPU",
+                                    d->running ? d->running : "a copy");
+        if (at) {
+            const zn_twin *before = &d->twins[at - 1];
+            snprintf(d->text + length, sizeof d->text - (size_t)length, ", %td bytes after a block of %zu",
+                     static_cast<const char *>(host) - (before->host + before->bytes), before->bytes);
+        }
     }
     return twin ? twin->device + (static_cast<const char *>(host) - twin->host) : NULL;
 }
@@ -318,7 +326,9 @@ void zn_device_launch(zn_device *d, zn_body body, int64_t units, const void *arg
             snprintf(d->text, sizeof d->text, "a kernel has no CUDA build");
         }
     } else if (!d->rehearsing && units > 0) {
+        d->running = table[i].name;
         table[i].run(d, args, units);
+        d->running = NULL;
     }
 }
 
