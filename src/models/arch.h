@@ -64,6 +64,7 @@ typedef struct zn_model_parameter {
     zn_role role;
     zn_part part;                /* that it belongs to; of what parts share, the first that was added */
     float *data;                 /* NULL once released (zn_model_release) */
+    bool inherited;              /* began with the values of a teacher's */
     const char *file, *tensor;   /* where the values come from; NULL: from no file */
     const zn_deferred *deferred; /* reads them again, once they are released */
 } zn_model_parameter;

@@ -8,6 +8,7 @@
 /* One line for each architecture. Files are offered to them in this order. */
 #define ARCHITECTURES(use) \
     use(taesd)             \
+    use(zenith_f2)         \
     use(zenith_r)          \
     use(zenith_taesd)      \
     use(zenith_prune)      \

@@ -1,7 +1,7 @@
 /* What a teacher teaches: its latents, the images its decoder makes, and the activations on the way there.
  *
  * The student's stages are compared with the teacher's at the same resolution; a 1x1 convolution, an adaptor that only
- * training knows of, turns the student's channels into the teacher's. */
+ * training knows of, turns the student's channels into the teacher's. Stages that start as the teacher's need none. */
 #include "train/objective/objective.h"
 
 /* Huber's distance forgives what the first steps get wrong; then the plain square counts. */
@@ -45,8 +45,10 @@ static void add_features(zn_objective *o, const zn_recipe *r, zn_node *const *st
                 student[i]->shape.dim[0] != teacher[k]->shape.dim[0]) /* several frames of each image */
                 continue;
             const zn_scope s = zn_at((zn_scope){ o->graph, "adaptor" }, "%d", pairs++);
-            zn_node *distance =
-                zn_mean_absolute_error(zn_conv1x1_no_bias(s, student[i], zn_channels(teacher[k])), teacher[k]);
+            const bool alike =
+                r->start == ZN_RECIPE_START_TEACHER && zn_channels(student[i]) == zn_channels(teacher[k]);
+            zn_node *own = alike ? student[i] : zn_conv1x1_no_bias(s, student[i], zn_channels(teacher[k]));
+            zn_node *distance = zn_mean_absolute_error(own, teacher[k]);
             sum = sum ? zn_add(sum, distance) : distance;
         }
     if (pairs)
@@ -58,17 +60,25 @@ zn_status zn_add_encoder_lesson(zn_objective *o, const zn_objective_options *k)
 {
     const zn_recipe *r = k->recipe;
     const int64_t turn = (int64_t)(huber_share * (double)r->steps);
+    zn_node *stages[2][ZN_MAX_STAGES];
+    int first = zn_graph_count(o->graph);
     zn_node *z = zn_learning_encoder(o, k);
+    const int count = zn_stage_outputs(o->graph, first, stages[0]);
     o->learns[ZN_ENCODER] = true;
     if (!k->teacher->info.has_encoder) { /* learned through the decoder, which says what latents mean */
         o->output = teacher_part(k, ZN_DECODER, z);
         zn_add_picture_terms(o, r, o->output, o->target);
         return ZN_OK;
     }
+    first = zn_graph_count(o->graph);
     zn_node *wanted = teacher_part(k, ZN_ENCODER, o->input);
+    const int teacher_count = zn_stage_outputs(o->graph, first, stages[1]);
     zn_graph_name_layer(o->graph, "loss");
     zn_objective_add(o, "latent_huber", zn_huber(z, wanted, huber_knee), (zn_ramp){ 1, 0, turn, turn });
     zn_objective_add(o, "latent", zn_mean_square_error(z, wanted), (zn_ramp){ 0, 1, turn, turn });
+    if (r->features > 0 &&
+        r->start == ZN_RECIPE_START_TEACHER) /* what its layers at the end expect from the new ones */
+        add_features(o, r, stages[0], count, stages[1], teacher_count);
     return ZN_OK;
 }
 

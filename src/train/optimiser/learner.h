@@ -87,6 +87,7 @@ typedef struct zn_learner_step {
     bool gated;     /* a network with block gates: these have the factor below, and gains that start at 1/C learn at 1/C
                      * of the rate */
     double block_gate_lr;
+    double inherited_lr; /* of parameters that began with a teacher's values */
 } zn_learner_step;
 ZN_MUST_USE zn_status zn_learner_update(zn_learner *l, const zn_learner_step *step);
 

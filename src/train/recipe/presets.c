@@ -36,8 +36,9 @@ static const zn_preset presets[] = {
 static const zn_preset students[] = {
     { "zenith-r", "Zenith's own network for the teacher's latents at 1/8", "model: zenith-r\nlr: 2e-3\n" },
     { "zenith-r-wide", "zenith-r with 1.5x the channels", "model: zenith-r\nwidth: 48\nlr: 2e-3\n" },
-    { "zenith-f2", "zenith-r-wide with perceptual losses, for FLUX.2's latents: the teacher is taef2",
-      "model: zenith-r\nwidth: 48\nlr: 2e-3\nloss: {lpips: 0.3, chroma: 0.3, texture: 1}\n" },
+    { "zenith-f2", "cut from taef2, its teacher: with its layers at 1/8 and 1/4, and a narrow rest",
+      "model: zenith-f2\nlr: 2e-3\nweight_decay: 0\nloss: {mse: 10, lpips: 0.1}\n"
+      "distill: {start: teacher, encoder: 12000, decoder: 12000, joint: 0, jitter: 0}\n" },
     { "taesd-half", "the teacher's network with half its channels", "model: taesd\nwidth: 32\nlr: 5e-4\n" },
     { "taew2_1", "the tiny video autoencoder TAEHV, for latents at 1/8 of a video autoencoder, with --clips",
       "model: taew2_1\nsize: 128\naccumulate: 4\nlr: 5e-4\n" },

@@ -52,6 +52,11 @@ typedef enum zn_recipe_task {
     ZN_RECIPE_GENERATE
 } zn_recipe_task;
 
+/* Values that a student starts with: fresh ones, or the teacher's where a parameter of the same name and shape has
+ * some.
+ */
+typedef enum zn_recipe_start { ZN_RECIPE_START_FRESH, ZN_RECIPE_START_TEACHER } zn_recipe_start;
+
 enum { ZN_RECIPE_SEED = 1 };
 
 typedef struct zn_recipe {
@@ -100,8 +105,10 @@ typedef struct zn_recipe {
     /* distillation: the teacher's weights, steps of each stage, factor of lr once both parts learn, deviation of the
      * noise on latents */
     char teacher[400];
+    zn_recipe_start start;
     int64_t encoder_steps, decoder_steps, joint_steps, gan_steps;
     double joint_lr, jitter;
+    double inherited_lr;  /* factor of lr for parameters that start with the teacher's values */
     zn_damage_mix damage; /* of images that a restorer learns from */
     int held_out;         /* percent of the images kept for evaluation */
     int64_t eval_every, checkpoint_every;

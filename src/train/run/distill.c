@@ -111,7 +111,8 @@ static zn_status make_student(zn_run *r)
     if (k->frames && config.frames != t->frames)
         return ZN_FAIL(ZN_EINVALID, "%s learns from clips, and %s does not support video of that kind",
                        config.frames ? config.name : t->name, config.frames ? t->name : config.name);
-    ZN_TRY(zn_arch_resize(arch, &config, &(zn_wishes){ .width = k->width, .latent = t->latent, .size = k->size }));
+    ZN_TRY(zn_arch_resize(
+        arch, &config, &(zn_wishes){ .width = k->width, .latent = t->latent, .size = k->size, .layers = k->layers }));
     return zn_run_new_model(r, arch, &config, r->teacher->info.has_decoder);
 }
 

@@ -1,4 +1,5 @@
-/* The model that a run starts with: fresh values, or the weights that the recipe names, to train them further. */
+/* The model that a run starts with: fresh values, those of the teacher, or the weights that the recipe names, to train
+ * them further. */
 #define _DEFAULT_SOURCE
 #include "base/fail.h"
 #include "train/recipe/yaml.h"
@@ -54,6 +55,34 @@ static zn_status take_over(zn_model *m, const zn_model *from, const char *name)
     return ZN_OK;
 }
 
+/* Parameters of the student that the teacher has too, by name and shape, get its values. */
+static zn_status take_from_teacher(const zn_run *r)
+{
+    char sentence[128];
+    zn_model *m = r->model;
+    const zn_model *teacher = r->teacher;
+    int taken = 0;
+    for (int i = 0; i < m->count; i++) {
+        zn_model_parameter *p = &m->parameters[i];
+        const zn_model_parameter *q = zn_model_parameter_find(teacher, p->name);
+        if (!q || !zn_shape_equal(p->shape, q->shape) || p->layout != q->layout)
+            continue;
+        p->inherited = true;
+        memcpy(p->data, q->data, sizeof(float) * (size_t)zn_shape_count(p->shape));
+        taken++;
+    }
+    if (!taken)
+        return ZN_FAIL(ZN_EINVALID,
+                       "%s has no parameter of the same name and shape as %s: give --set "
+                       "distill.start=fresh",
+                       m->config.name, teacher->config.name);
+    snprintf(sentence, sizeof sentence, "%d of the student's %d parameters start with the teacher's values", taken,
+             m->count);
+    if (r->options.remark && !r->has_checkpoint)
+        r->options.remark(r->options.user, sentence);
+    return ZN_OK;
+}
+
 /* What the recipe says about block gates must be about some that are there. */
 static zn_status settle_gates(zn_run *r)
 {
@@ -75,6 +104,8 @@ zn_status zn_run_new_model(zn_run *r, const zn_arch *arch, const zn_config *conf
         ZN_TRY(zn_model_random_part(r->model, ZN_ENCODER, seed));
     if (decodes)
         ZN_TRY(zn_model_random_part(r->model, ZN_DECODER, seed));
+    if (r->teacher && r->recipe.start == ZN_RECIPE_START_TEACHER)
+        ZN_TRY(take_from_teacher(r)); /* a checkpoint's values follow; these are still learned at another rate */
     if (!r->recipe.from[0] || r->has_checkpoint)
         return ZN_OK;
     zn_model *from;

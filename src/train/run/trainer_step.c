@@ -274,7 +274,8 @@ static zn_status update(zn_trainer *t)
                                    .steady = !r->ema_warmup,
                                    .gate_lr = r->gate_lr,
                                    .gated = t->model->config.gates,
-                                   .block_gate_lr = r->block_gate_lr };
+                                   .block_gate_lr = r->block_gate_lr,
+                                   .inherited_lr = r->inherited_lr };
     const bool careful = t->learner.extreme || (t->discriminator && t->discriminator->learner.extreme);
     if (careful)
         ZN_TRY(zn_ranks_agree(t->options.ranks, zn_trainer_remember(t)));

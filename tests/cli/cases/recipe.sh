@@ -4,7 +4,7 @@ zenith train --print mine.yaml | cmp - mine.yaml
 zenith train --print zenith-r --set lr=1e-3 --set loss.l1=0.25 --set batch=2 | diff mine.yaml -
 zenith distill --print --student zenith-r-wide >student.yaml
 zenith distill --print --student student.yaml | cmp - student.yaml
-zenith distill --print --student zenith-r --set distill.joint=7 | grep -A3 '^distill'
+zenith distill --print --student zenith-r --set distill.joint=7 | grep -A4 '^distill'
 zenith train --print zenith-hier --set gates.penalty=0.1 | grep -A2 '^gates'
 for bad in lr lr=fast batch=0 nosuch=1 loss=1 precision=f64; do
     zenith train --print zenith-r --set $bad
