@@ -1,8 +1,9 @@
 """bench/cuda: times models on a GPU in Zenith and PyTorch in turn. Started by the script `cuda`.
 
 Times are medians of milliseconds from device memory to device memory; Zenith's with copies are in a column of their own.
-PyTorch runs channels last: eager, eager as a CUDA graph, and compiled with max-autotune as a CUDA graph. A row is printed
-when it is measured. What does not end within its time is a dash.
+PyTorch runs channels last: eager, eager as a CUDA graph, and compiled as a CUDA graph. First all networks are compiled, some
+at once; then the rows are measured one by one, while nothing else runs, and printed. Each is also a line of the log, from
+which --table makes the table of several calls. What fails or does not end within its time is a dash and a sentence.
 """
 import argparse
 import json
@@ -10,6 +11,7 @@ import os
 import re
 import select
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -18,20 +20,23 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
-KINDS = ("eager", "graph", "compiled")
+COLUMNS = ("zenith", "copies", "eager", "graph", "compiled")
 START = time.monotonic()
 
 
 def arguments():
     parser = argparse.ArgumentParser(prog="bench/cuda")
-    parser.add_argument("build")
+    parser.add_argument("build", nargs="?", default="build-cuda")
     parser.add_argument("--only", default="")
     parser.add_argument("--no-compile", action="store_true")
     parser.add_argument("--no-torch", action="store_true")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--limit", type=float, default=450)
-    parser.add_argument("--compile-limit", type=float, default=90)
+    parser.add_argument("--compile-limit", type=float, default=240)
+    parser.add_argument("--jobs", type=int, default=max(1, min(8, (os.cpu_count() or 1) // 2)))
+    parser.add_argument("--log", default="bench-cuda.jsonl")
+    parser.add_argument("--table", metavar="LOG")
     parser.add_argument("--weights", default=os.path.join(tempfile.gettempdir(), "zenith-bench-weights"))
     parser.add_argument("--used", type=float, default=0, help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -45,249 +50,585 @@ def complain(text):
     print(f"bench/cuda: {text}", file=sys.stderr, flush=True)
 
 
-# ---- ours: each function returns ms and ms with copies, or None ----
+def program(a, name):
+    """Build folders have zenith in cli/, packages have everything in one folder."""
+    inside = os.path.join(a.build, "cli", name)
+    return inside if os.path.exists(inside) else os.path.join(a.build, name)
 
 
-def output(a, command, limit=60):
-    command = [str(c) for c in command]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=max(5, min(limit, left(a))))
-    except subprocess.TimeoutExpired:
-        complain(f"{' '.join(command)}: no result in time")
-        return None
-    if done.returncode:
-        complain(f"{' '.join(command)}: {(done.stderr.strip() or str(done.returncode)).splitlines()[-1]}")
-        return None
-    return done.stdout
+# ---- processes that are asked and answer in lines of JSON ----
 
 
-def last_json(text):
-    return json.loads(text.strip().splitlines()[-1]) if text else None
+class Process:
+    def __init__(self, words, name, environment=None):
+        self.name, self.rest, self.answers = name, b"", []
+        self.errors = tempfile.TemporaryFile()
+        self.process = None
+        try:
+            self.process = subprocess.Popen([str(w) for w in words], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                            stderr=self.errors, bufsize=0, env=environment, start_new_session=True)
+        except OSError as error:
+            complain(f"{name}: {error}")
+
+    def alive(self):
+        return self.process is not None
+
+    def poll(self):
+        """Reads what is there. A process that ended is told of, once."""
+        more = os.read(self.process.stdout.fileno(), 65536)
+        if not more:
+            self.stop("")
+            return
+        *lines, self.rest = (self.rest + more).split(b"\n")
+        self.answers += [json.loads(line) for line in lines if line.startswith(b"{")]
+
+    def read(self, limit):
+        """The next answer; None, and the process ends, if there is none in time."""
+        end = time.monotonic() + limit
+        while not self.answers and self.alive():
+            wait = end - time.monotonic()
+            if wait <= 0:
+                self.stop("no result in time")
+            elif select.select([self.process.stdout], [], [], wait)[0]:
+                self.poll()
+        return self.answers.pop(0) if self.answers else None
+
+    def write(self, text):
+        try:
+            self.process.stdin.write(text.encode() + b"\n")
+        except OSError:
+            self.stop("")
+
+    def ask(self, request, limit):
+        if self.alive():
+            self.write(request if isinstance(request, str) else json.dumps(request))
+        result = self.read(limit) if self.alive() else None
+        if result and "error" in result:
+            complain(f"{self.name}: {result['error']}")
+            if "CUDA error" in result["error"]:  # nothing works in that process from here on
+                self.stop()
+            return None
+        return result
+
+    def stop(self, why=None):
+        """why: None: it is not needed any more; "": it ended by itself."""
+        if not self.alive():
+            return
+        if why != "":  # with the processes that compile for it
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.stdin.close()
+        code = self.process.wait()
+        self.errors.seek(0)
+        lines = self.errors.read().decode(errors="replace").strip().splitlines()
+        if why or (why == "" and code):
+            complain(f"{self.name}: {why or (lines or [f'exit status {code}'])[-1][:300]}")
+        self.process = None
+
+
+# ---- ours ----
+
+
+class Ours:
+    """One of our programs, which measures once for every line that it gets (`turns`)."""
+
+    def __init__(self, words, name, read):
+        self.words, self.name, self.how, self.process = words, name, read, None
+
+    def start(self, a):
+        if not self.process:
+            self.process = Process([program(a, self.words[0]), *(w(a) if callable(w) else w for w in self.words[1:])], self.name)
+            self.waits = True
+
+    def turn(self, a):
+        """A dictionary of columns; empty without a result."""
+        self.start(a)
+        if self.waits:
+            self.waits = False
+            self.process.read(min(60, left(a)))  # {}: it is ready
+        result = self.process.ask("", min(60, left(a)))
+        return self.how(result) if result else {}
+
+    def stop(self):
+        if self.process:
+            self.process.stop()
+        self.process = None
+
+
+class Once:
+    """One of our programs that prints its result and ends."""
+
+    def __init__(self, words, name, read, limit=60):
+        self.words, self.name, self.how, self.limit = words, name, read, limit
+
+    def turn(self, a):
+        words = [str(w(a) if callable(w) else w) for w in (lambda a: program(a, self.words[0]), *self.words[1:])]
+        try:
+            done = subprocess.run(words, capture_output=True, text=True, timeout=max(5, min(self.limit, left(a))))
+        except (subprocess.TimeoutExpired, OSError) as error:
+            complain(f"{self.name}: {'no result in time' if isinstance(error, subprocess.TimeoutExpired) else error}")
+            return {}
+        if done.returncode:
+            complain(f"{self.name}: {(done.stderr.strip() or f'exit status {done.returncode}').splitlines()[-1]}")
+            return {}
+        return self.how(done.stdout)
+
+    def stop(self):
+        pass
+
+
+def objects(text):
+    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
 
 
 def device_times(model, part, side, batch, precision):
-    def run(a):
-        r = last_json(output(a, [f"{a.build}/device-times", model, part, side, batch, precision, a.runs]))
-        return r and (r["ms"], r["ms_with_copies"])
+    return Ours(["device-times", model, part, side, batch, precision, lambda a: a.runs, "turns"], f"device-times {model} {part}",
+                lambda r: {"zenith": r["ms"], "copies": r["ms_with_copies"]})
 
-    return run
+
+def pictures(side, batch):
+    def path(a):
+        name = os.path.join(a.folder, f"pictures-{side}-{batch}.raw")
+        if not os.path.exists(name):
+            block = os.urandom(1 << 20).translate(bytes(i & 0x3F for i in range(256)))
+            with open(name, "wb") as f:
+                for _ in range(batch * side * side * 12 // len(block) + 1):
+                    f.write(block)
+        return name
+
+    return path
 
 
 def train_step(model, side, batch, *lines):
-    def run(a):
-        pictures = os.path.join(a.folder, f"pictures-{side}-{batch}.raw")
-        if not os.path.exists(pictures):
-            with open(pictures, "wb") as f:
-                f.write(os.urandom(1 << 20).translate(bytes(i & 0x3F for i in range(256))) * (batch * side * side * 12 // (1 << 20) + 1))
-        r = last_json(output(a, [f"{a.build}/train-step", model, side, batch, 8, a.runs, pictures, "cuda", *lines]))
-        return r and (None, statistics.median(r["ms"]))
+    return Ours(["train-step", model, side, batch, 8, lambda a: min(a.runs, 10), pictures(side, batch), "turns", "cuda", *lines],
+                f"train-step {model}", lambda r: {"copies": statistics.median(r["ms"])})
 
-    return run
+
+def diffae_step(preset, side, batch):
+    return train_step(f"random:diffae-{preset}", side, batch, f"model: diffae-{preset}", "task: diffuse", "dropout: 0.1",
+                      "precision: bf16")
 
 
 def generate_part(part, file, size):
-    def run(a):
-        path = os.path.join(a.weights, file)
-        r = last_json(output(a, [f"{a.build}/generate-parts", part, path, size, 8, min(a.runs, 10), "cuda"]))
-        return r and (1e3 * statistics.median(r["wall_s"]), None)
+    return Once(["generate-parts", part, lambda a: os.path.join(a.weights, file), size, os.cpu_count() or 8,
+                 lambda a: min(a.runs, 10), "cuda"], f"generate-parts {part}",
+                lambda text: {"zenith": 1e3 * statistics.median(objects(text)[0]["wall_s"])})
 
-    return run
+
+def fp8_step(side):
+    def read(text):
+        plain, fp8 = objects(text)[:2]
+        return {"zenith": 1e3 * statistics.median(fp8["wall_s"]), "bf16": 1e3 * statistics.median(plain["wall_s"]),
+                "error": fp8.get("error")}
+
+    return Once(["generate-parts", "step", lambda a: os.path.join(a.weights, "zimage.safetensors"), side, os.cpu_count() or 8,
+                 lambda a: min(a.runs, 10), "cuda", "fp8"], "generate-parts step fp8", read, 90)
 
 
 def clip(part):
-    def run(a):
-        r = last_json(output(a, [f"{a.build}/clip-times", "random:wan21-vae", part, "832x480", 21, "bf16", 8, 3, 0, "cuda"]))
-        return r and (None, 1e3 * statistics.median(x["wall"] for x in r["runs"]))
+    return Once(["clip-times", "random:wan21-vae", part, "832x480", 21, "bf16", 8, 2, 0, "cuda"], f"clip-times {part}",
+                lambda text: {"copies": 1e3 * statistics.median(x["wall"] for x in objects(text)[0]["runs"])})
 
-    return run
+
+def scan(sequences, length, channels, states):
+    def read(text):
+        r = objects(text)[0]
+        return {"forward": r["forward_gbs"], "backward": r["backward_gbs"]}
+
+    return Once(["scan-times", sequences, length, channels, states, lambda a: a.runs, "cuda"], "scan-times", read)
+
+
+MEGABYTES = re.compile(r"([0-9.]+) MB go into and out of the nodes")
+
+
+def bytes_of(model, part, side, batch, precision):
+    """Megabytes that the nodes of a run read and write."""
+    return Once(["device-times", model, part, side, batch, precision, 1, "profile"], f"device-times {model} profile",
+                lambda text: {"mb": float(MEGABYTES.search(text).group(1))})
 
 
 TIMES = re.compile(r"prompt ([0-9.]+) s, image ([0-9.]+) s, steps ([0-9.]+) s, decode ([0-9.]+) s, file and other ([0-9.]+) s")
 
 
-def generate(side, *options):
+class Generate:
     """Three prompts with one handle; the last is the one that counts."""
 
-    def run(a):
-        prompts, images = os.path.join(a.folder, "prompts.txt"), os.path.join(a.folder, f"images-{side}-{time.time()}")
+    def __init__(self, side, *options):
+        self.side, self.options = side, options
+
+    def turn(self, a):
+        prompts, images = os.path.join(a.folder, "prompts.txt"), os.path.join(a.folder, f"images-{self.side}-{time.time()}")
         with open(prompts, "w") as f:
             f.write("a red fox in the snow\na grey heron on a jetty\na tin robot on a shelf\n")
-        command = [f"{a.build}/cli/zenith", "generate", "--prompts", prompts, "--transformer", f"{a.weights}/zimage.safetensors",
+        command = [program(a, "zenith"), "generate", "--prompts", prompts, "--transformer", f"{a.weights}/zimage.safetensors",
                    "--text-encoder", f"{a.weights}/qwen3.safetensors", "--vae", f"{a.weights}/ae.safetensors", "--tokenizer",
-                   f"{a.weights}/tokenizer.json", "--size", f"{side}x{side}", "--steps", "8", "--seed", "1", "--device", "cuda",
-                   "-v", "-o", images + "/", *options]
+                   f"{a.weights}/tokenizer.json", "--size", f"{self.side}x{self.side}", "--steps", "8", "--seed", "1", "--device",
+                   "cuda", "-v", "-o", images + "/", *self.options]
         environment = dict(os.environ, XDG_CACHE_HOME=images + "-cache")  # prompts are encoded, not remembered
         try:
             done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=max(5, min(120, left(a))))
-        except subprocess.TimeoutExpired:
-            complain("zenith generate: no result in time")
-            return None
+        except (subprocess.TimeoutExpired, OSError) as error:
+            complain(f"zenith generate: {'no result in time' if isinstance(error, subprocess.TimeoutExpired) else error}")
+            return {}
         times = TIMES.findall(done.stderr)
         for line in done.stderr.splitlines():
             complain(line)
-        return (None, 1e3 * sum(map(float, times[-1]))) if times and not done.returncode else None
+        return {"copies": 1e3 * sum(map(float, times[-1]))} if times and not done.returncode else {}
 
-    return run
+    def stop(self):
+        pass
 
 
 # ---- PyTorch ----
 
 
-class Peer:
-    """A process of cuda_peer.py, which may fail or take too long."""
+def start_peer(case):
+    environment = dict(os.environ)
+    environment.setdefault("TORCHINDUCTOR_CACHE_DIR", os.path.join(tempfile.gettempdir(), "zenith-bench-inductor"))
+    environment.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "4")
+    return Process([sys.executable, os.path.join(HERE, "cuda_peer.py")], f"PyTorch, {case}", environment)
 
-    def __init__(self, a, case, compile_it):
-        words = [sys.executable, os.path.join(HERE, "cuda_peer.py"), case] + (["compile"] if compile_it else [])
-        self.errors = tempfile.TemporaryFile()
-        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, bufsize=0)
-        self.case, self.rest, self.kinds = case, b"", []
-        about = self.read(min(a.compile_limit if compile_it else 60, left(a)))
-        self.kinds = about["ready"] if about else []
 
-    def read(self, limit):
-        """The next JSON line; None, and the process ends, if there is none in time."""
-        end = time.monotonic() + limit
-        while b"\n" not in self.rest:
-            wait = end - time.monotonic()
-            ready = select.select([self.process.stdout], [], [], max(0, wait))[0]
-            more = os.read(self.process.stdout.fileno(), 65536) if ready else b""
-            if not more:
-                self.stop("no result in time" if wait <= 0 else None)
-                return None
-            self.rest += more
-        line, self.rest = self.rest.split(b"\n", 1)
-        return json.loads(line) if line.startswith(b"{") else self.read(end - time.monotonic())
+class Peers:
+    """One process for everything that runs without a compiler, and one for each compiled case."""
 
-    def stop(self, why=None):
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-        self.errors.seek(0)
-        lines = self.errors.read().decode(errors="replace").strip().splitlines()
-        if why or self.process.returncode not in (0, -9):
-            complain(f"PyTorch, {self.case}: {why or (lines or ['?'])[-1]}")
-        self.kinds = []
+    def __init__(self, a):
+        self.plain, self.compiled, self.about = None, {}, None
+        if not a.no_torch:
+            self.restart(a)
 
-    def time(self, a, kind):
-        if kind not in self.kinds:
+    def restart(self, a):
+        self.plain = start_peer("eager")
+        self.about = self.plain.read(min(60, left(a))) or self.about
+        if not self.plain.alive():
+            a.no_torch = True
+
+    def compile(self, a, cases, seconds):
+        """Compiles all cases, a.jobs at once; those that are not ready in time are given up."""
+        begin, waiting, busy = time.monotonic(), list(cases), []
+        while (waiting or busy) and time.monotonic() - begin < seconds:
+            while waiting and len(busy) < a.jobs:
+                case = waiting.pop(0)
+                peer = start_peer(f"{case} compiled")
+                if peer.alive():
+                    peer.case = case
+                    peer.write(json.dumps({"prepare": case, "compile": True}))
+                    busy.append(peer)
+            ready = select.select([p.process.stdout for p in busy if p.alive()], [], [], 0.5)[0]
+            for peer in list(busy):
+                if peer.alive() and peer.process.stdout in ready:
+                    peer.poll()
+                if len(peer.answers) > 1:  # the first is about the process
+                    self.finish(peer, peer.answers.pop())
+                    peer.answers.clear()
+                if not peer.alive() or peer.case in self.compiled:
+                    busy.remove(peer)
+        for peer in busy:
+            peer.stop(f"not compiled in {seconds:.0f} s")
+        for case in waiting:
+            complain(f"PyTorch, {case}: no time to compile it")
+
+    def finish(self, peer, result):
+        if "error" in result:
+            complain(f"{peer.name}: {result['error']}")
+            peer.stop()
+            return
+        self.compiled[peer.case] = (peer, result)
+        complain(f"{peer.name}: mode {result['mode']}{'' if result['graph'] else ', no CUDA graph'}, {result['seconds']:.0f} s")
+
+    def open(self, a, case):
+        """Functions that measure once, by column, and what is to be said about them."""
+        calls, notes = {}, {}
+        if a.no_torch or not case:
+            return calls, notes
+        if not self.plain.alive():
+            self.restart(a)
+        result = self.plain.ask({"prepare": case, "compile": False}, min(90, left(a)))
+        for kind in result["kinds"] if result else ():
+            calls[kind] = lambda kind=kind: self.time(a, self.plain, case, kind)
+        if case in self.compiled:
+            peer, result = self.compiled[case]
+            calls["compiled"] = lambda: self.time(a, peer, case, "compiled")
+            mode = result["mode"].replace("-no-cudagraphs", "")
+            notes = {"mode": mode, "recorded": result["graph"], "compile_s": result["seconds"]}
+        return calls, notes
+
+    @staticmethod
+    def time(a, peer, case, kind):
+        result = peer.ask({"time": case, "kind": kind, "runs": a.runs}, min(60, left(a)))
+        return {kind: result["ms"]} if result else {}
+
+    def close(self, case):
+        if self.plain and self.plain.alive():
+            self.plain.ask({"drop": case}, 20)
+        if case in self.compiled:
+            self.compiled.pop(case)[0].stop()
+
+    def copy(self, a):
+        """GB/s of a copy on the device."""
+        if a.no_torch or not self.plain.alive():
             return None
-        self.process.stdin.write(f"{kind} {a.runs}\n".encode())
-        result = self.read(min(60, left(a)))
-        return result and result["ms"]
+        result = self.plain.ask({"copy": 1024 if "CPU" not in self.about["device"] else 64}, min(30, left(a)))
+        return result and result["gbs"]
 
-
-def open_peer(a, case):
-    """Compiled if that ends in time, else without."""
-    if a.no_torch or not case:
-        return None
-    peer = Peer(a, case, not a.no_compile)
-    if not peer.kinds and not a.no_compile and left(a) > 30:
-        peer = Peer(a, case, False)
-    return peer
+    def stop(self):
+        for peer in [self.plain, *(peer for peer, _ in self.compiled.values())]:
+            if peer:
+                peer.stop()
 
 
 # ---- rows ----
 
-# group, work, our side, PyTorch's case, seconds that it should have left to begin
+
+class Row:
+    def __init__(self, group, name, ours, case=None, rounds=None, profile=None):
+        self.group, self.name, self.ours, self.case, self.rounds, self.profile = group, name, ours, case, rounds, profile
+
+
+def batch_of(count):
+    return f", batch {count}" if count > 1 else ""
+
+
+def taesd(part, batch=1, precision="bf16"):
+    return Row("taesd", f"TAESD {part} 512x512, {precision}{batch_of(batch)}", device_times("taesd", part, 512, batch, precision),
+               f"taesd:{part}:512:{batch}:{precision}")
+
+
+def unet(group, preset, side, batch=1):
+    return Row(group, f"DiffAE {preset} U-Net, bf16{batch_of(batch)}",
+               device_times(f"diffae-{preset}", "decode", side, batch, "bf16"), f"unet:{preset}:{batch}")
+
+
+def diffae_training(group, preset, side, batch):
+    return Row(group, f"DiffAE {preset} training step, bf16, batch {batch}", diffae_step(preset, side, batch),
+               f"train:{preset}:{side}:{batch}")
+
+
+def wan_frame(part):
+    return Row("wan", f"Wan 2.1 {part} 512x512, one frame, bf16", device_times("wan21-vae", part, 512, 1, "bf16"),
+               f"wan:{part}:512:512:1")
+
+
+def wan_clip(part):
+    return Row("clip", f"Wan 2.1 {part} 832x480, 21 frames, bf16", clip(part), f"wan:{part}:832:480:21")
+
+
+def scan_rate(sequences, length, channels, states):
+    return Row("scan", f"scan of Mamba, {sequences} sequences of {length}, {channels} channels, {states} states",
+               scan(sequences, length, channels, states), rounds=1)
+
+
+def zimage(side):
+    return Row("zimage", f"Z-Image step {side}x{side}, bf16", generate_part("step", "zimage.safetensors", side),
+               f"zimage:{side}:bf16", 1)
+
+
+def flux(side):
+    return Row("flux", f"FLUX decoder {side}x{side}, bf16", generate_part("decode", "ae.safetensors", side), f"flux:{side}")
+
+
+def mamba(name):
+    return Row("mamba", f"training step of {name}, 64 x 64x64, bf16", train_step(f"recipe:{name}", 64, 64, "precision: bf16"))
+
+
 ROWS = [
-    ("taesd", "TAESD decode 512x512, bf16", device_times("taesd", "decode", 512, 1, "bf16"), "taesd:decode:512:1:bf16", 15),
-    ("taesd", "batch 8", device_times("taesd", "decode", 512, 8, "bf16"), "taesd:decode:512:8:bf16", 15),
-    ("taesd", "TAESD encode 512x512, bf16", device_times("taesd", "encode", 512, 1, "bf16"), "taesd:encode:512:1:bf16", 15),
-    ("taesd", "batch 8", device_times("taesd", "encode", 512, 8, "bf16"), "taesd:encode:512:8:bf16", 15),
-    ("taesd", "TAESD decode 512x512, f32", device_times("taesd", "decode", 512, 1, "f32"), "taesd:decode:512:1:f32", 15),
-    ("train", "TAESD training step, 16 x 256x256, bf16", train_step("random:taesd", 256, 16, "precision: bf16"), "train:taesd", 20),
-    ("zenith-r", "zenith-r decode 512x512, bf16", device_times("zenith-r", "decode", 512, 1, "bf16"), None, 10),
-    ("diffae", "DiffAE celeba64 U-Net, bf16", device_times("diffae-celeba64", "decode", 64, 1, "bf16"), "unet:1", 15),
-    ("diffae", "batch 16", device_times("diffae-celeba64", "decode", 64, 16, "bf16"), "unet:16", 15),
-    ("train", "DiffAE celeba64 training step, 64 x 64x64, bf16",
-     train_step("random:diffae-celeba64", 64, 64, "model: diffae-celeba64", "task: diffuse", "dropout: 0.1", "precision: bf16"),
-     "train:diffae", 20),
-    ("mamba", "training step of diffae-mamba-small, 64 x 64x64, bf16", train_step("recipe:diffae-mamba-small", 64, 64, "precision: bf16"),
-     None, 20),
-    ("mamba", "of mamba-field", train_step("recipe:mamba-field", 64, 64, "precision: bf16"), None, 20),
-    ("mamba", "of mamba-field-direct", train_step("recipe:mamba-field-direct", 64, 64, "precision: bf16"), None, 20),
-    ("mamba", "of mamba-coordinates", train_step("recipe:mamba-coordinates", 64, 64, "precision: bf16"), None, 20),
-    ("wan", "Wan 2.1 decode 512x512, one frame, bf16", device_times("wan21-vae", "decode", 512, 1, "bf16"), "wan:decode:512:512:1", 15),
-    ("wan", "encode", device_times("wan21-vae", "encode", 512, 1, "bf16"), "wan:encode:512:512:1", 15),
-    ("clip", "Wan 2.1 decode 832x480, 21 frames, bf16", clip("decode"), "wan:decode:832:480:21", 20),
-    ("clip", "encode", clip("encode"), "wan:encode:832:480:21", 20),
-    ("zimage", "Z-Image step 512x512, bf16", generate_part("step", "zimage.safetensors", 512), "zimage:512", 30),
-    ("zimage", "1024x1024", generate_part("step", "zimage.safetensors", 1024), "zimage:1024", 30),
-    ("text", "Qwen3-4B, 100 tokens, bf16", generate_part("text", "qwen3.safetensors", 100), "text:100", 20),
-    ("flux", "FLUX decoder 512x512, bf16", generate_part("decode", "ae.safetensors", 512), "flux:512", 15),
-    ("flux", "1024x1024", generate_part("decode", "ae.safetensors", 1024), "flux:1024", 15),
-    ("generate", "prompt to PNG 1024x1024, 8 steps, weights on the GPU, bf16", generate(1024), None, 40),
-    ("small", "the same within 8 GB", generate(1024, "--memory", "8G"), None, 60),
-    ("small", "512x512 within 6 GB", generate(512, "--memory", "6G"), None, 60),
+    taesd("decode"), taesd("decode", 8), taesd("encode"), taesd("encode", 8), taesd("decode", 1, "f32"),
+    Row("train", "TAESD training step, 16 x 256x256, bf16", train_step("random:taesd", 256, 16, "precision: bf16"),
+        "train:taesd:256:16"),
+    diffae_training("train", "celeba64", 64, 64),
+    unet("ffhq", "ffhq128", 128), unet("ffhq", "ffhq128", 128, 16), unet("ffhq", "ffhq256", 256), unet("ffhq", "ffhq256", 256, 16),
+    diffae_training("ffhq-train", "ffhq128", 128, 32), diffae_training("ffhq-train", "ffhq256", 256, 8),
+    unet("diffae", "celeba64", 64), unet("diffae", "celeba64", 64, 16),
+    Row("zenith-r", "zenith-r decode 512x512, bf16", device_times("zenith-r", "decode", 512, 1, "bf16"),
+        profile=bytes_of("zenith-r", "decode", 512, 1, "bf16")),
+    wan_clip("decode"), wan_clip("encode"), wan_frame("decode"), wan_frame("encode"),
+    scan_rate(64, 1024, 512, 16), scan_rate(16, 4096, 1024, 16),
+    zimage(512), zimage(1024),
+    Row("fp8", "Z-Image step 512x512, FP8", fp8_step(512), "zimage:512:fp8", 1),
+    Row("fp8", "Z-Image step 1024x1024, FP8", fp8_step(1024), "zimage:1024:fp8", 1),
+    Row("text", "Qwen3-4B, 100 tokens, bf16", generate_part("text", "qwen3.safetensors", 100), "text:100", 1),
+    flux(512), flux(1024),
+    mamba("diffae-mamba-small"), mamba("mamba-field"), mamba("mamba-field-direct"), mamba("mamba-coordinates"),
+    Row("generate", "prompt to PNG 1024x1024, 8 steps, weights on the GPU, bf16", Generate(1024), rounds=1),
+    Row("small", "prompt to PNG 1024x1024, 8 steps, within 8 GB, bf16", Generate(1024, "--memory", "8G"), rounds=1),
+    Row("small", "prompt to PNG 512x512, 8 steps, within 6 GB, bf16", Generate(512, "--memory", "6G"), rounds=1),
 ]
-NEEDS_WEIGHTS = {"zimage", "text", "flux", "generate", "small"}
-GROUPS = list(dict.fromkeys(row[0] for row in ROWS))
+WEIGHTS = {"zimage": "zimage", "fp8": "zimage", "text": "qwen3", "flux": "ae", "generate": "ae zimage qwen3",
+           "small": "ae zimage qwen3"}
+GROUPS = list(dict.fromkeys(row.group for row in ROWS))
+# about what a row takes once everything is compiled
+SECONDS = {"taesd": 4, "train": 8, "ffhq": 6, "ffhq-train": 13, "diffae": 5, "zenith-r": 5, "clip": 10, "wan": 6, "scan": 4, "zimage": 25,
+           "fp8": 40, "text": 20, "flux": 10, "mamba": 10, "generate": 40, "small": 60}
+
+
+def longest_first(case):
+    """Order of compilation: what takes longest begins first."""
+    order = ("train:ffhq256", "train:ffhq128", "unet:ffhq256", "unet:ffhq128", "train:celeba64", "unet", "wan")
+    return next((i for i, start in enumerate(order) if case.startswith(start)), len(order))
+
+
+# ---- the table ----
 
 
 def number(x):
     return "-" if x is None else f"{x:.2f}" if x < 100 else f"{x:.0f}"
 
 
-def middle(values):
-    values = [v for v in values if v is not None]
-    return statistics.median(values) if values else None
+def cells_of(entry):
+    values = [entry.get(column) for column in COLUMNS]
+    best = min((v for v in values if v is not None), default=None)
+    cells = [f"**{number(v)}**" if v is not None and v == best else number(v) for v in values]
+    if entry.get("compiled") is not None:
+        said = [entry["mode"]] if entry.get("mode") == "default" else []
+        said += [] if entry.get("recorded") else ["no graph"]
+        cells[-1] += f" ({', '.join(said)})" if said else ""
+    ours = entry.get("zenith") or entry.get("copies")
+    cells.append(f"{ours / entry['compiled']:.2f}" if ours and entry.get("compiled") else "-")
+    return cells
 
 
-def measure(a, ours, case):
-    """Medians over rounds: ours, ours with copies, and the kinds of PyTorch. In each round everyone runs once."""
-    peer, results = open_peer(a, case), []
-    rounds = 1 if left(a) < 60 or ours.__qualname__.split(".")[0] in ("generate", "generate_part") else a.rounds
+def line_of(entry):
+    """A line of the table of times, or a sentence about what is measured in GB/s."""
+    if "forward" in entry:
+        copy = entry.get("copy_gbs")
+        share = [f" ({100 * entry[k] / copy:.0f} %)" if copy else "" for k in ("forward", "backward")]
+        return (f"{entry['name']}: forward {entry['forward']:.0f} GB/s{share[0]}, backward {entry['backward']:.0f} GB/s{share[1]}"
+                f"; a copy on the device {number(copy)} GB/s.")
+    return f"| {entry['name']} | " + " | ".join(cells_of(entry)) + " |"
+
+
+def share_of(entry):
+    return (f"{entry['name']}: its nodes read and write {entry['mb']:.0f} MB, {entry['bound_ms']:.2f} ms at the speed of a copy; "
+            f"{100 * entry['bound_ms'] / entry['zenith']:.0f} % of what that allows.")
+
+
+HEAD = ("| work | Zenith | with copies | PyTorch eager | eager, CUDA graph | compiled, CUDA graph | Zenith / compiled |\n"
+        "|---|---:|---:|---:|---:|---:|---:|")
+
+
+def print_table(path):
+    """The newest result of each row; a column that failed then keeps an older one."""
+    kept, about = {}, {}
+    with open(path) as f:
+        for line in f:
+            entry = json.loads(line)
+            kept.setdefault(entry["name"], {}).update({k: v for k, v in entry.items() if v is not None})
+            about[entry["about"]] = None
+    entries = [kept[row.name] for row in ROWS if row.name in kept]
+    print("\n".join(about) + "\n\n" + HEAD)
+    for entry in entries:
+        if "forward" not in entry:
+            print(line_of(entry))
+    print()
+    for entry in entries:
+        if "forward" in entry or entry.get("bound_ms"):
+            print(line_of(entry) if "forward" in entry else share_of(entry))
+
+
+# ---- measuring ----
+
+
+def medians(results):
+    keys = dict.fromkeys(k for r in results for k in r)
+    values = {k: [r[k] for r in results if r.get(k) is not None] for k in keys}
+    return {k: statistics.median(v) for k, v in values.items() if v}
+
+
+def measure(a, row, peers):
+    """A dictionary of columns: medians over rounds. In each round everyone runs once."""
+    calls, notes = peers.open(a, row.case)
+    rounds = 1 if left(a) < 40 else row.rounds or a.rounds
+    results = []
     for _ in range(rounds):
-        mine = ours(a) or (None, None)
-        results.append([*mine, *(peer.time(a, kind) if peer else None for kind in KINDS)])
-    if peer:
-        peer.stop()
-    return [middle(column) for column in zip(*results)]
+        results.append(row.ours.turn(a))
+        for call in calls.values():
+            results.append(call())
+    row.ours.stop()
+    if row.case:
+        peers.close(row.case)
+    entry = dict(medians(results), **notes)
+    if row.profile and entry:
+        entry.update(row.profile.turn(a))
+    if (row.profile or row.group == "scan") and entry:
+        entry["copy_gbs"] = peers.copy(a)
+    if entry.get("mb") and entry.get("copy_gbs"):
+        entry["bound_ms"] = entry["mb"] / entry["copy_gbs"]
+    return entry
 
 
-def make_weights(a):
+def make_weights(a, names):
     """False if they cannot be written."""
     begin = time.monotonic()
-    done = subprocess.run([sys.executable, os.path.join(HERE, "cuda_weights.py"), a.weights], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, os.path.join(HERE, "cuda_weights.py"), a.weights, *names], capture_output=True, text=True)
     if done.returncode:
         complain(f"random weights: {(done.stderr.strip() or '?').splitlines()[-1]}")
-    complain(f"random weights in {a.weights}: {time.monotonic() - begin:.0f} s")
+    elif time.monotonic() - begin > 5:
+        complain(f"random weights in {a.weights}: {time.monotonic() - begin:.0f} s")
     return not done.returncode
 
 
-def print_row(name, values):
-    best = min((v for v in values if v is not None), default=None)
-    cells = [f"**{number(v)}**" if v is not None and v == best else number(v) for v in values]
-    print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
+def commit():
+    """From git, or from the file COMMIT that a package may bring."""
+    said = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
+    file = os.path.join(ROOT, "COMMIT")
+    if os.path.exists(file):
+        with open(file) as f:
+            said = f.read().strip()
+    return said or "unknown"
 
 
-def main():
-    a = arguments()
+def choose(a):
+    """Rows in the order in which --only names their groups."""
     chosen = a.only.split(",") if a.only else GROUPS
     unknown = [g for g in chosen if g not in GROUPS]
     if unknown:
         complain(f"{unknown[0]} is not known; there are {', '.join(GROUPS)}")
-        return 2
+        sys.exit(2)
+    return [row for group in chosen for row in ROWS if row.group == group]
+
+
+def run_rows(a, rows, peers, about):
+    for row in rows:
+        if left(a) < 8:
+            complain(f"{row.name}: not measured, {max(0, left(a)):.0f} s are left")
+            continue
+        if row.group in WEIGHTS and not make_weights(a, WEIGHTS[row.group].split()):
+            continue
+        try:
+            entry = measure(a, row, peers)
+        except Exception as error:  # a fault in one row is not one of the others
+            complain(f"{row.name}: {type(error).__name__}: {error}")
+            row.ours.stop()
+            continue
+        if not entry:
+            continue
+        entry = {"name": row.name, **entry, "rounds": row.rounds or a.rounds, "about": about}
+        with open(a.log, "a") as f:
+            f.write(json.dumps(entry) + "\n")
+        print(line_of(entry), flush=True)
+        if entry.get("bound_ms"):
+            print(share_of(entry), flush=True)
+
+
+def main():
+    a = arguments()
+    if a.table:
+        print_table(a.table)
+        return 0
+    rows = choose(a)
     a.folder = tempfile.mkdtemp(prefix="zenith-bench-")
-    commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
-    version = "import torch; print(torch.cuda.get_device_name() + ', PyTorch ' + torch.__version__ + ', cuDNN ' + str(torch.backends.cudnn.version()))"
-    about = subprocess.run([sys.executable, "-c", version], capture_output=True, text=True).stdout.strip() or "no PyTorch"
-    a.no_torch = a.no_torch or about == "no PyTorch"
-    print(f"{about}, commit {commit or 'unknown'}. Medians of {a.rounds} rounds of {a.runs} runs, ms.\n")
-    print("| work | Zenith | with copies | PyTorch eager | eager, CUDA graph | compiled, CUDA graph |")
-    print("|---|---:|---:|---:|---:|---:|", flush=True)
-    ready = None
-    for group, name, ours, case, least in ROWS:
-        if group not in chosen:
-            continue
-        if left(a) < least:
-            complain(f"{name}: not measured, {left(a):.0f} s are left")
-            continue
-        if group in NEEDS_WEIGHTS:
-            ready = make_weights(a) if ready is None else ready
-        if group not in NEEDS_WEIGHTS or ready:
-            print_row(name, measure(a, ours, case))
-    shutil.rmtree(a.folder, ignore_errors=True)
+    peers = Peers(a)
+    try:
+        torch = f"{peers.about['device']}, PyTorch {peers.about['torch']}, cuDNN {peers.about['cudnn']}" if peers.about else "no PyTorch"
+        about = f"{torch}, commit {commit()}, {time.strftime('%d %b %Y', time.gmtime())}"
+        print(f"{about}. Medians of {a.rounds} rounds of {a.runs} runs, ms.\n")
+        if not a.no_torch and not a.no_compile:
+            cases = sorted((row.case for row in rows if row.case), key=longest_first)
+            peers.compile(a, cases, min(a.compile_limit, left(a) - sum(SECONDS[row.group] for row in rows)))
+        print(HEAD, flush=True)
+        run_rows(a, rows, peers, about)
+    finally:
+        peers.stop()
+        shutil.rmtree(a.folder, ignore_errors=True)
     complain(f"{a.used + time.monotonic() - START:.0f} s in all")
     return 0
 

@@ -4,9 +4,13 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-# ---- DiffAE celeba64 (docs/models/diffae.md) ----
+# ---- DiffAE (docs/models/diffae.md) ----
 
-CHANNELS, TIMES, ATTENDED, KNOWN = 64, (1, 2, 4, 8), 2, 512  # ATTENDED: the level with attention
+KNOWN = 512  # numbers of a condition, and of an embedded time
+# side of the images, channels, their multiples in the U-Net, those of the encoder's further level
+DIFFAE = {"celeba64": (64, 64, (1, 2, 4, 8), (8,)),
+          "ffhq128": (128, 128, (1, 1, 2, 3, 4), (4,)),
+          "ffhq256": (256, 128, (1, 1, 2, 2, 4, 4), (4,))}
 
 
 def group_norm(c):
@@ -56,32 +60,35 @@ def angles(t, width):
 
 
 class Unet(nn.Module):
-    def __init__(self):
+    """Attention is where a map has 16x16 pixels, and in the middle."""
+
+    def __init__(self, preset):
         super().__init__()
-        self.time = nn.Sequential(nn.Linear(CHANNELS, KNOWN), nn.SiLU(), nn.Linear(KNOWN, KNOWN))
-        self.first, self.down, self.up = nn.Conv2d(3, CHANNELS, 3, padding=1), nn.ModuleList(), nn.ModuleList()
-        kept, c = [[] for _ in TIMES], CHANNELS
+        side, self.channels, multiples, _ = DIFFAE[preset]
+        self.time = nn.Sequential(nn.Linear(self.channels, KNOWN), nn.SiLU(), nn.Linear(KNOWN, KNOWN))
+        self.first, self.down, self.up = nn.Conv2d(3, self.channels, 3, padding=1), nn.ModuleList(), nn.ModuleList()
+        kept, c = [[] for _ in multiples], self.channels
         kept[0].append(c)
-        for level, times in enumerate(TIMES):
-            out = CHANNELS * times
+        for level, times in enumerate(multiples):
+            out = self.channels * times
             for _ in range(2):
-                self.down.append(nn.ModuleList([Residual(c, out)] + ([Attention(out)] if level == ATTENDED else [])))
+                self.down.append(nn.ModuleList([Residual(c, out)] + ([Attention(out)] if side >> level == 16 else [])))
                 c = out
                 kept[level].append(c)
-            if level + 1 < len(TIMES):
+            if level + 1 < len(multiples):
                 self.down.append(nn.ModuleList([Residual(c, c, "down")]))
                 kept[level + 1].append(c)
         self.middle = nn.ModuleList([Residual(c, c), Attention(c), Residual(c, c)])
-        for level in reversed(range(len(TIMES))):
-            out = CHANNELS * TIMES[level]
+        for level in reversed(range(len(multiples))):
+            out = self.channels * multiples[level]
             for i in range(3):
-                block = [Residual(c + kept[level].pop(), out)] + ([Attention(out)] if level == ATTENDED else [])
+                block = [Residual(c + kept[level].pop(), out)] + ([Attention(out)] if side >> level == 16 else [])
                 self.up.append(nn.ModuleList(block + ([Residual(out, out, "up")] if level and i == 2 else [])))
                 c = out
         self.last = nn.Sequential(group_norm(c), nn.SiLU(), nn.Conv2d(c, 3, 3, padding=1))
 
     def forward(self, x, t, cond):
-        time, cond = F.silu(self.time(angles(t, CHANNELS).to(cond.dtype))), F.silu(cond)
+        time, cond = F.silu(self.time(angles(t, self.channels).to(cond.dtype))), F.silu(cond)
 
         def run(block, x):
             for layer in block:
@@ -100,14 +107,16 @@ class Unet(nn.Module):
 
 
 class Encoder(nn.Module):
-    def __init__(self):
+    def __init__(self, preset):
         super().__init__()
-        layers, c, times = [nn.Conv2d(3, CHANNELS, 3, padding=1)], CHANNELS, TIMES + (8,)
-        for level, t in enumerate(times):
+        side, channels, multiples, further = DIFFAE[preset]
+        layers, c = [nn.Conv2d(3, channels, 3, padding=1)], channels
+        for level, times in enumerate(multiples + further):
+            out = channels * times
             for _ in range(2):
-                layers += [Residual(c, CHANNELS * t, known=False)] + ([Attention(CHANNELS * t)] if level == ATTENDED else [])
-                c = CHANNELS * t
-            if level + 1 < len(times):
+                layers += [Residual(c, out, known=False)] + ([Attention(out)] if side >> level == 16 else [])
+                c = out
+            if level < len(multiples):
                 layers.append(Residual(c, c, "down", known=False))
         layers += [Residual(c, c, known=False), Attention(c), Residual(c, c, known=False), group_norm(c), nn.SiLU()]
         self.layers, self.out = nn.Sequential(*layers), nn.Conv2d(c, KNOWN, 1)
@@ -119,9 +128,9 @@ class Encoder(nn.Module):
 class Diffae(nn.Module):
     """The loss of a training step: the error of the predicted noise."""
 
-    def __init__(self):
+    def __init__(self, preset):
         super().__init__()
-        self.encoder, self.unet = Encoder(), Unet()
+        self.encoder, self.unet = Encoder(preset), Unet(preset)
         self.register_buffer("alpha", torch.cumprod(1 - torch.linspace(1e-4, 0.02, 1000), 0))
 
     def forward(self, x, noise, t):
@@ -176,6 +185,34 @@ class Gated(nn.Module):
 
     def forward(self, x):
         return self.w2(F.silu(self.w1(x)) * self.w3(x))
+
+
+class Fp8Linear(nn.Module):
+    """A product of E4M3 numbers. Each row of both factors has a scale, its largest magnitude / 448, as in docs/cuda.md."""
+
+    def __init__(self, linear):
+        super().__init__()
+        codes, scale = self.codes_of(linear.weight.detach())
+        self.register_buffer("codes", codes)
+        self.register_buffer("scale", scale.t().contiguous())
+
+    @staticmethod
+    def codes_of(x):
+        scale = x.abs().amax(-1, keepdim=True).float().clamp(min=1e-12) / 448
+        return (x.float() / scale).to(torch.float8_e4m3fn), scale
+
+    def forward(self, x):
+        codes, scale = self.codes_of(x.flatten(0, -2))
+        y = torch._scaled_mm(codes, self.codes.t(), scale, self.scale, out_dtype=x.dtype, use_fast_accum=True)
+        return y.unflatten(0, x.shape[:-1])
+
+
+def use_fp8(module):
+    """All products of these blocks, as `zenith generate -p fp8` without a calibration."""
+    for parent in list(module.modules()):
+        for name, child in list(parent.named_children()):
+            if isinstance(child, nn.Linear):
+                setattr(parent, name, Fp8Linear(child))
 
 
 class ImageBlock(nn.Module):

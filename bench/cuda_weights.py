@@ -1,7 +1,7 @@
 """Writes the networks of Z-Image with random weights, in the names and sizes of the published files, and a tokenizer that
 knows bytes: bench/cuda times with them what the real ones would take.
 
-    python3 cuda_weights.py FOLDER        # zimage.safetensors, qwen3.safetensors, ae.safetensors (bf16), tokenizer.json
+    python3 cuda_weights.py FOLDER [NAME...]    # zimage.safetensors, qwen3.safetensors, ae.safetensors (bf16), tokenizer.json
 """
 import json
 import math
@@ -132,11 +132,11 @@ def tokenizer():
 
 
 def main():
-    folder = sys.argv[1]
+    folder, *chosen = sys.argv[1:]
     os.makedirs(folder, exist_ok=True)
     torch.manual_seed(1)
     for name, tensors in (("ae", autoencoder()), ("zimage", transformer()), ("qwen3", text_encoder())):
-        if not os.path.exists(f"{folder}/{name}.safetensors"):
+        if (not chosen or name in chosen) and not os.path.exists(f"{folder}/{name}.safetensors"):
             write(f"{folder}/{name}.safetensors", tensors)
     with open(f"{folder}/tokenizer.json", "w") as f:
         json.dump(tokenizer(), f)

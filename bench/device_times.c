@@ -1,12 +1,14 @@
 /* Times one part of a model on a device, from device memory to device memory and with copies. Our side of bench/cuda.
  *
- *     device-times MODEL encode|decode SIZE BATCH f32|bf16|f16 RUNS [profile]
+ *     device-times MODEL encode|decode SIZE BATCH f32|bf16|f16 RUNS [profile|turns]
  *
  * MODEL: an architecture, with random weights. SIZE: side of the images. Prints a JSON object: medians of milliseconds
  * without and with copies, steps, steps that the CPU ran, bytes of activations. With `profile`, prints what a run spent
- * where. */
+ * where. With `turns`, measures once for every line on standard input, so that others can run in between; {} says that
+ * it is ready. */
 #include "median.h"
 #include "profile.h"
+#include "turns.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -27,7 +29,7 @@ typedef struct job {
     zn_part part;
     int size, batch, runs;
     zn_precision math;
-    bool profile;
+    bool profile, turns;
 } job;
 
 /* copies: the inputs go to the device before each run, and the output comes back. */
@@ -56,7 +58,6 @@ static zn_status time_runs(zn_exec *e, zn_device *d, zn_node *output, int runs, 
 static zn_status measure(const job *j, zn_exec *e, zn_device *d, zn_node *output)
 {
     double alone, whole;
-    zn_exec_send(e);
     ZN_TRY(time_runs(e, d, output, j->runs, false, &alone));
     if (j->profile) {
         print_profile(e);
@@ -66,6 +67,20 @@ static zn_status measure(const job *j, zn_exec *e, zn_device *d, zn_node *output
     const zn_exec_places places = zn_exec_count_places(e);
     printf("{\"ms\": %.4f, \"ms_with_copies\": %.4f, \"steps\": %d, \"on_host\": %d, \"activation_mb\": %.1f}\n", alone,
            whole, places.steps, places.on_host, (double)zn_exec_activation_bytes(e) / 1048576.0);
+    return ZN_OK;
+}
+
+static zn_status measure_all(const job *j, zn_exec *e, zn_device *d, zn_node *output)
+{
+    zn_exec_send(e);
+    if (!j->turns)
+        return measure(j, e, d, output);
+    for (int i = 0; i < WARM_UPS; i++)
+        ZN_TRY(zn_exec_run(e));
+    ZN_TRY(zn_device_wait(d));
+    announce_turns();
+    while (next_turn())
+        ZN_TRY(measure(j, e, d, output));
     return ZN_OK;
 }
 
@@ -97,7 +112,7 @@ static zn_status run(const job *j)
         .pool = pool, .device = device, .math = j->math, .whole = true, .resident = true, .profile = j->profile
     };
     ZN_TRY_DONE(zn_exec_new(network.graph, &network.output, 1, &options, &exec));
-    status = measure(j, exec, device, network.output);
+    status = measure_all(j, exec, device, network.output);
 done:
     if (status != ZN_OK)
         fprintf(stderr, "device-times: %s\n", zn_error_text());
@@ -113,7 +128,7 @@ int main(int argc, char **argv)
 {
     static const char *const names[] = { "f32", "bf16", "f16" };
     if (argc < 7) {
-        fprintf(stderr, "usage: device-times MODEL encode|decode SIZE BATCH f32|bf16|f16 RUNS [profile]\n");
+        fprintf(stderr, "usage: device-times MODEL encode|decode SIZE BATCH f32|bf16|f16 RUNS [profile|turns]\n");
         return 2;
     }
     job j = { .model = argv[1],
@@ -121,7 +136,8 @@ int main(int argc, char **argv)
               .size = atoi(argv[3]),
               .batch = atoi(argv[4]),
               .runs = atoi(argv[6]),
-              .profile = argc > 7 };
+              .profile = argc > 7 && !strcmp(argv[7], "profile"),
+              .turns = argc > 7 && !strcmp(argv[7], "turns") };
     for (int i = 0; i < 3; i++)
         if (!strcmp(argv[5], names[i]))
             j.math = zn_precision_or_f32((zn_precision)(ZN_PRECISION_F32 + i));

@@ -23,7 +23,7 @@ void print_profile(const zn_exec *e)
 {
     static line lines[MAX_ROWS];
     int count = 0;
-    double total = 0;
+    double total = 0, bytes = 0;
     for (int i = 0; i < zn_exec_rows(e); i++) {
         const zn_exec_row row = zn_exec_row_at(e, i);
         int k = 0;
@@ -38,6 +38,7 @@ void print_profile(const zn_exec *e)
         lines[k].flops += row.flops;
         lines[k].count++;
         total += row.ms;
+        bytes += row.bytes;
     }
     qsort(lines, (size_t)count, sizeof *lines, by_time);
     printf("%-18s %-22s %-18s %5s %9s %6s %9s\n", "op", "kernel", "result", "count", "ms", "share", "GFLOP/s");
@@ -47,5 +48,6 @@ void print_profile(const zn_exec *e)
                zn_shape_text(lines[k].shape, text, sizeof text), lines[k].count, lines[k].ms, 100 * lines[k].ms / total,
                lines[k].flops / lines[k].ms * 1e-6);
     }
-    printf("%-18s %-22s %-18s %5d %9.3f\n", "all", "", "", zn_exec_rows(e), total);
+    printf("%-18s %-22s %-18s %5d %9.3f ms; %.2f MB go into and out of the nodes\n", "all", "", "", zn_exec_rows(e),
+           total, bytes * 1e-6);
 }

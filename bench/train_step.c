@@ -1,13 +1,15 @@
 /* Times whole training steps of a model: forward, loss, backward, optimiser. Our side of bench/training.
  *
- *     train-step MODEL SIZE BATCH THREADS RUNS PICTURES [profile] [cuda] ["KEY: VALUE"...]
+ *     train-step MODEL SIZE BATCH THREADS RUNS PICTURES [profile|turns] [cuda] ["KEY: VALUE"...]
  *
  * MODEL: a file, random:ARCHITECTURE, or recipe:NAME, a preset of zenith train (or a .yaml file) with its network and
  * all else. PICTURES holds BATCH pictures of SIZE x SIZE as 32-bit floats, [height][width][3]. Prints a JSON object:
  * the loss and the norm of all gradients at the first step, the loss at the last, nodes and those of them that the CPU
  * ran for a GPU, and the time of each timed step. With `profile`, prints a table of what the last step spent where
- * instead. Further words are lines of a recipe, and come last. */
+ * instead. With `turns`, measures once for every line on standard input, so that others can run in between; {} says
+ * that it is ready. Further words are lines of a recipe, and come last. */
 #include "profile.h"
+#include "turns.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -20,12 +22,12 @@
 #include <string.h>
 #include <sys/resource.h>
 
-enum { WARM_UPS = 3 };
+enum { WARM_UPS = 2 };
 
 typedef struct job {
     const char *model, *pictures;
     int size, batch, threads, runs;
-    bool profile;
+    bool profile, turns;
     const char *device; /* NULL: the CPU */
     char **lines;       /* of a recipe, up to NULL */
 } job;
@@ -40,40 +42,48 @@ static zn_status gradient_norm(const zn_trainer *t, double *norm)
     return ZN_OK;
 }
 
-static zn_status measure(const job *j, zn_trainer *t, const float *pictures)
+static void print(const job *j, const zn_trainer *t, const double sums[2], double last, const double *ms)
 {
-    double loss, first = 0, norm = 0, *ms = zn_calloc((size_t)j->runs + 1, sizeof *ms);
-    if (!ms)
-        return ZN_ENOMEM;
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    const zn_exec_places places = zn_exec_count_places(t->exec);
+    printf("{\"loss\": %.9g, \"gradient_norm\": %.9g, \"last_loss\": %.9g, \"plan_mb\": %.1f, \"rss_mb\": %.1f, "
+           "\"nodes\": %d, \"on_host\": %d, \"ms\": [",
+           sums[0], sums[1], last, (double)zn_exec_activation_bytes(t->exec) / 1048576.0,
+           (double)usage.ru_maxrss / 1024.0, places.steps, places.on_host);
+    for (int i = 0; i < j->runs; i++)
+        printf("%s%.3f", i ? ", " : "", ms[i]);
+    printf("]}\n");
+}
+
+/* Steps, the first WARM_UPS of them without taking the time. */
+static zn_status measure(const job *j, zn_trainer *t, const float *pictures, const double sums[2], double *ms)
+{
+    double loss;
     for (int i = -WARM_UPS; i < j->runs; i++) {
         const double start = zn_clock_ms();
-        zn_status status = zn_trainer_step(t, pictures, pictures, &loss);
+        ZN_TRY(zn_trainer_step(t, pictures, pictures, &loss));
         if (i >= 0)
             ms[i] = zn_clock_ms() - start;
-        if (status == ZN_OK && i == -WARM_UPS) {
-            first = loss;
-            status = gradient_norm(t, &norm);
-        }
-        if (status != ZN_OK) {
-            zn_free(ms);
-            return status;
-        }
     }
-    if (j->profile) {
+    if (j->profile)
         print_profile(t->exec);
-    } else {
-        struct rusage usage;
-        getrusage(RUSAGE_SELF, &usage);
-        const zn_exec_places places = zn_exec_count_places(t->exec);
-        printf("{\"loss\": %.9g, \"gradient_norm\": %.9g, \"last_loss\": %.9g, \"plan_mb\": %.1f, \"rss_mb\": %.1f, "
-               "\"nodes\": %d, \"on_host\": %d, \"ms\": [",
-               first, norm, loss, (double)zn_exec_activation_bytes(t->exec) / 1048576.0,
-               (double)usage.ru_maxrss / 1024.0, places.steps, places.on_host);
-        for (int i = 0; i < j->runs; i++)
-            printf("%s%.3f", i ? ", " : "", ms[i]);
-        printf("]}\n");
-    }
-    zn_free(ms);
+    else
+        print(j, t, sums, loss, ms);
+    return ZN_OK;
+}
+
+static zn_status measure_all(const job *j, zn_trainer *t, const float *pictures, double *ms)
+{
+    double sums[2]; /* the loss and the norm of the gradients at the first step */
+    ZN_TRY(zn_trainer_step(t, pictures, pictures, &sums[0]));
+    ZN_TRY(gradient_norm(t, &sums[1]));
+    if (!j->turns)
+        return measure(j, t, pictures, sums, ms);
+    ZN_TRY(zn_trainer_step(t, pictures, pictures, &ms[0])); /* on a GPU, the step that is recorded */
+    announce_turns();
+    while (next_turn())
+        ZN_TRY(measure(j, t, pictures, sums, ms));
     return ZN_OK;
 }
 
@@ -135,17 +145,19 @@ static zn_status run(const job *j)
 {
     const size_t count = (size_t)j->batch * (size_t)j->size * (size_t)j->size * 3;
     float *pictures = zn_calloc(count, sizeof *pictures);
+    double *ms = zn_calloc((size_t)j->runs + 1, sizeof *ms);
     zn_run r = { .options = { 0 } };
-    zn_status status = pictures ? ZN_OK : ZN_FAIL(ZN_ENOMEM, "out of memory for pictures");
+    zn_status status = pictures && ms ? ZN_OK : ZN_FAIL(ZN_ENOMEM, "out of memory for pictures");
     if (status == ZN_OK && !read_pictures(j->pictures, pictures, count))
         status = ZN_FAIL(ZN_EIO, "%s does not hold the pictures", j->pictures);
     if (status == ZN_OK)
         status = make_trainer(j, &r);
     if (status == ZN_OK)
-        status = measure(j, r.trainer, pictures);
+        status = measure_all(j, r.trainer, pictures, ms);
     if (status != ZN_OK)
         fprintf(stderr, "train-step: %s\n", zn_error_text());
     zn_run_free(&r);
+    zn_free(ms);
     zn_free(pictures);
     return status;
 }
@@ -153,12 +165,14 @@ static zn_status run(const job *j)
 int main(int argc, char **argv)
 {
     if (argc < 7) {
-        fprintf(stderr, "usage: train-step MODEL SIZE BATCH THREADS RUNS PICTURES [profile] [cuda] "
+        fprintf(stderr, "usage: train-step MODEL SIZE BATCH THREADS RUNS PICTURES [profile|turns] [cuda] "
                         "[\"KEY: VALUE\"...]\n");
         return 2;
     }
     const bool profile = argc > 7 && strcmp(argv[7], "profile") == 0;
-    const bool cuda = argc > 7 + profile && strcmp(argv[7 + profile], "cuda") == 0;
+    const bool turns = argc > 7 && strcmp(argv[7], "turns") == 0;
+    const int next = 7 + (profile || turns);
+    const bool cuda = argc > next && strcmp(argv[next], "cuda") == 0;
     const job j = { .model = argv[1],
                     .size = atoi(argv[2]),
                     .batch = atoi(argv[3]),
@@ -166,8 +180,9 @@ int main(int argc, char **argv)
                     .runs = atoi(argv[5]),
                     .pictures = argv[6],
                     .profile = profile,
+                    .turns = turns,
                     .device = cuda ? "cuda" : NULL,
-                    .lines = argv + 7 + profile + cuda };
+                    .lines = argv + next + cuda };
     if (j.size < 8 || j.size > 4096 || j.batch < 1 || j.batch > 4096 || j.runs < 1 || j.runs > 100000) {
         fprintf(stderr, "train-step: a size, batch or number of runs is out of range\n");
         return 2;
