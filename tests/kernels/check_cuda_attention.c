@@ -57,17 +57,15 @@ static void check_forward(const sizes *z, zn_attention_args a, int64_t count)
 {
     char name[160];
     float *y = cuda_result_new(count), *want = fenced_new(count, false);
-    float *scratch = fenced_new((int64_t)(zn_attention_scratch(&a) / sizeof(float)) + 1, true);
     const int64_t units = z->samples * (int64_t)z->heads * zn_attention_blocks(&a);
     a.y = rows_at(&a, want, false, 0);
-    zn_k_attention(&a, (zn_range){ 0, units, scratch });
+    cuda_reference(zn_k_attention, units, &a, zn_attention_scratch(&a));
     a.y.data = y;
     cuda_start(zn_k_attention, units, &a);
     name_of("attention", z, name, sizeof name);
     cuda_compare(name, y, want, count, z->math == ZN_PRECISION_F32 ? 2e-6 : 1e-2);
     cuda_result_free(y);
     fenced_free(want);
-    fenced_free(scratch);
 }
 
 /* The same with maps of 16 bits. q, k and v are rounded to them. */
@@ -75,14 +73,13 @@ static void check_narrow(const sizes *z, zn_attention_args a, int64_t count, int
 {
     char name[160];
     const int64_t units = z->samples * (int64_t)z->heads * zn_attention_blocks(&a);
-    float *scratch = fenced_new((int64_t)(zn_attention_scratch(&a) / sizeof(float)) + 1, true);
     float *y = cuda_result_new(count), *want = fenced_new(count, false);
     a.type = z->math == ZN_PRECISION_F16 ? ZN_TYPE_F16 : ZN_TYPE_BF16;
     float *const q = cuda_map_new(a.q.data, count, a.type), *const k = cuda_map_new(a.k.data, shared, a.type),
                  *const v = cuda_map_new(a.v.data, shared, a.type);
     float *const stats = cuda_shared_new((int64_t)(zn_attention_wide_bytes(&a) / sizeof(float)) + 1, NAN);
     a.y = rows_at(&a, want, false, 0);
-    zn_k_attention(&a, (zn_range){ 0, units, scratch });
+    cuda_reference(zn_k_attention, units, &a, zn_attention_scratch(&a));
     a.stats = stats;
     a.q.data = q, a.k.data = k, a.v.data = v, a.y.data = y;
     cuda_start(zn_k_attention, units, &a);
@@ -96,14 +93,12 @@ static void check_narrow(const sizes *z, zn_attention_args a, int64_t count, int
     cuda_result_free(result);
     cuda_result_free(y);
     fenced_free(want);
-    fenced_free(scratch);
 }
 
 static void check_gradient(const sizes *z, zn_attention_args a, float *dy, int64_t count, int64_t shared)
 {
     char name[160];
     float *stats = cuda_shared_new(zn_attention_stats(&a, z->samples), NAN);
-    float *scratch = fenced_new((int64_t)(zn_attention_grad_scratch(&a) / sizeof(float)) + 1, true);
     float *got[3], *want[3];
     for (int on_device = 0; on_device < 2; on_device++) {
         float **to = on_device ? got : want;
@@ -118,7 +113,7 @@ static void check_gradient(const sizes *z, zn_attention_args a, float *dy, int64
         if (on_device)
             cuda_start(zn_k_attention_grad, units, &a);
         else
-            zn_k_attention_grad(&a, (zn_range){ 0, units, scratch });
+            cuda_reference(zn_k_attention_grad, units, &a, zn_attention_grad_scratch(&a));
     }
     name_of("attention_grad", z, name, sizeof name);
     for (int i = 0; i < 3; i++) {
@@ -127,7 +122,6 @@ static void check_gradient(const sizes *z, zn_attention_args a, float *dy, int64
         fenced_free(want[i]);
     }
     cuda_shared_free(stats);
-    fenced_free(scratch);
 }
 
 static void check(const sizes *z, int64_t skip)

@@ -23,9 +23,7 @@ static void run_reference(const conv_data *d, conv_options o)
 {
     const zn_conv_kernel *ref = reference();
     const zn_conv_args a = conv_args_of(d, o, d->w, d->want);
-    float *scratch = fenced_new((int64_t)(ref->scratch_bytes(&d->s) / sizeof(float)), true);
-    ref->run(&a, (zn_range){ 0, ref->units(&d->s), scratch });
-    fenced_free(scratch);
+    cuda_reference(ref->run, ref->units(&d->s), &a, ref->scratch_bytes(&d->s));
 }
 
 /* A mask of results, or NULL, and a copy of d->want to which it is applied. */

@@ -19,7 +19,7 @@ static void run_reference(const zn_conv_grad_args *given)
     zn_conv_grad_args a = *given;
     a.shared = fenced_new((int64_t)((*ref)->shared_bytes(&a.s) / sizeof(float)), true);
     for (; a.stage < (*ref)->stages(&a.s); a.stage++)
-        (*ref)->run(&a, (zn_range){ 0, (*ref)->units(&a.s, a.stage), NULL });
+        cuda_reference((*ref)->run, (*ref)->units(&a.s, a.stage), &a, (*ref)->scratch_bytes(&a.s));
     fenced_free(a.shared);
 }
 

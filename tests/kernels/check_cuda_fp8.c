@@ -128,7 +128,7 @@ static void check_product(int64_t rows, int in, int out, zn_type type)
                              .rows = rows,
                              .in = in,
                              .out = out };
-    zn_k_matrix_fp8(&a, (zn_range){ 0, rows, NULL });
+    cuda_reference(zn_k_matrix_fp8, rows, &a, 0);
     float *shared = cuda_shared_new((int64_t)(zn_matrix_fp8_shared(rows, in, out) + 3) / 4, 0);
     a.y = y, a.y_type = type, a.shared = shared;
     cuda_start(zn_k_matrix_fp8, rows, &a);

@@ -56,9 +56,7 @@ static void run_reference(const simd_case *c, float **want)
 {
     for (int i = 0; i < c->outputs; i++)
         *c->output[i].slot = want[i] = fenced_new(c->output[i].count, false);
-    float *scratch = fenced_new((int64_t)(c->scratch / sizeof(float)) + 1, true);
-    zn_simd_tables[0]->entry[c->kernel].body(c->args, (zn_range){ 0, c->units, scratch });
-    fenced_free(scratch);
+    cuda_reference(zn_simd_tables[0]->entry[c->kernel].body, c->units, c->args, c->scratch);
 }
 
 static void check(const simd_case *c)

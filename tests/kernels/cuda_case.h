@@ -38,6 +38,9 @@ void cuda_start(zn_body body, int64_t units, const void *args);
 void cuda_check(const char *name, zn_body body, int64_t units, const void *args, float **result, const float *start,
                 int64_t count, double allowed);
 
+/* Runs a kernel on the CPU with all threads; each has `scratch` bytes of its own. */
+void cuda_reference(zn_body body, int64_t units, const void *args, size_t scratch);
+
 bool cuda_has(zn_body body);    /* whether the list has it */
 bool cuda_runs(uint32_t needs); /* whether these flags of a kernel are for a GPU, and the device has them */
 
@@ -58,7 +61,10 @@ void cuda_check_norms(void);       /* check_cuda_norm.c */
 void cuda_check_prune(void);       /* check_cuda_prune.c */
 void cuda_check_simd(void);        /* check_cuda_simd.c */
 
-/* Prints one line and returns the exit status. */
-int cuda_summary(void);
+/* The number of comparisons so far. */
+int cuda_compared(void);
+
+/* Prints one line and returns the exit status. whole: every kernel should have been launched. */
+int cuda_summary(bool whole);
 
 #endif
