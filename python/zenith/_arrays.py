@@ -220,6 +220,18 @@ def _drop_capsule(capsule: int) -> None:
         _exported.pop(_capsule_pointer(capsule, _NAME), None)
 
 
+def _capsule(address: int, device: Tuple[int, int], owner: Any) -> Any:
+    """A DLPack tensor at this address, with the shape of `owner`, which lives as long as the tensor."""
+    n, size = len(owner._shape), _SIZES[owner._kind]
+    code, bits = _DLPACK_TYPES[owner._kind]
+    shape, strides = (c_int64 * n)(*owner._shape), (c_int64 * n)(*(s // size for s in owner._strides))
+    tensor = _DLTensor(address, device[0], device[1], n, code, bits, 1, shape, strides, 0)
+    managed = _DLManagedTensor(tensor, None, _delete)
+    key = ctypes.addressof(managed)
+    _exported[key] = (managed, shape, strides, owner)
+    return _api.PyCapsule_New(key, _NAME, ctypes.cast(_drop_capsule, c_void_p))
+
+
 class Memory:
     """Memory that NumPy (np.asarray), PyTorch (torch.from_dlpack) and memoryview show without a copy.
 
@@ -262,16 +274,15 @@ class Memory:
 
     def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None,
                    copy: Any = None) -> Any:
+        if dl_device is not None and int(dl_device[0]) == _CUDA:
+            return self.cuda(int(dl_device[1])).__dlpack__()
         if dl_device is not None and int(dl_device[0]) != _CPU:
             raise BufferError("results lie in the CPU's memory; take them there, then copy them to the device")
-        n, size = len(self._shape), _SIZES[self._kind]
-        code, bits = _DLPACK_TYPES[self._kind]
-        shape, strides = (c_int64 * n)(*self._shape), (c_int64 * n)(*(s // size for s in self._strides))
-        tensor = _DLTensor(self._address, _CPU, 0, n, code, bits, 1, shape, strides, 0)
-        managed = _DLManagedTensor(tensor, None, _delete)
-        address = ctypes.addressof(managed)
-        _exported[address] = (managed, shape, strides, self)
-        return _api.PyCapsule_New(address, _NAME, ctypes.cast(_drop_capsule, c_void_p))
+        return _capsule(self._address, (_CPU, 0), self)
+
+    def cuda(self, device: int = 0) -> "OnCuda":
+        """A copy on a CUDA device, for torch.from_dlpack, cupy.from_dlpack and others."""
+        return OnCuda(self, device)
 
     def __buffer__(self, flags: int) -> memoryview:
         """The buffer protocol, from Python 3.12 on."""
@@ -285,6 +296,29 @@ class Memory:
         array = shown.from_address(self._address)
         array.owner = self
         return memoryview(array)
+
+
+class OnCuda:
+    """A copy of a result in the memory of a CUDA device. Tensors that are made of it keep it alive."""
+
+    def __init__(self, source: Memory, device: int) -> None:
+        size = _SIZES[source._kind]
+        extent = 0 if 0 in source._shape else size + sum((n - 1) * s for n, s in zip(source._shape, source._strides))
+        self._copy = _cuda.Copy(source._address, extent, device)
+        self._kind, self._shape, self._strides = source._kind, source._shape, source._strides
+
+    @property
+    def shape(self) -> Tuple[int, ...]:
+        return self._shape
+
+    def __dlpack_device__(self) -> Tuple[int, int]:
+        return (_CUDA, self._copy.device)
+
+    def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None,
+                   copy: Any = None) -> Any:
+        if dl_device is not None and tuple(map(int, dl_device)) != self.__dlpack_device__():
+            raise BufferError("the copy lies on another device")
+        return _capsule(self._copy.address, self.__dlpack_device__(), self)
 
 
 class Array(Memory):

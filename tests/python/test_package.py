@@ -166,9 +166,78 @@ class Arrays(Case):
             with self.assertRaisesRegex(ValueError, "no libcuda.*copy it to the CPU first"):
                 _arrays.view_of(OnCuda(photo(), 0, []))
 
-    def test_results_are_not_on_another_device(self):
+    def test_a_copy_of_a_result_on_cuda(self):
+        calls, memory = [], {}
+
+        class Driver:
+            """Memory of the CPU in the place of a device's."""
+
+            def __getattr__(self, name):
+                def call(*arguments):
+                    calls.append(name)
+                    if name == "cuMemAlloc_v2":
+                        block = (ctypes.c_char * arguments[1])()
+                        memory[ctypes.addressof(block)] = block
+                        arguments[0]._obj.value = ctypes.addressof(block)
+                    if name == "cuMemFree_v2":
+                        del memory[arguments[0]]
+                    if name == "cuMemcpyHtoD_v2":
+                        ctypes.memmove(*arguments)
+                    return 0
+                return call
+
+        class OnTheCpu:
+            """The capsule of a CUDA tensor, said to be on the CPU, so that NumPy can look into it."""
+
+            def __init__(self, capsule):
+                self.capsule = capsule
+
+            def __dlpack_device__(self):
+                return (1, 0)
+
+            def __dlpack__(self, **_):
+                managed = ctypes.cast(_arrays._api.PyCapsule_GetPointer(self.capsule, b"dltensor"),
+                                      ctypes.POINTER(_arrays._DLManagedTensor))
+                managed.contents.tensor.device_type = 1
+                return self.capsule
+
+        latent = zenith.Codec("random:taesd", threads=1).encode(photo())
+        with unittest.mock.patch.object(_arrays._cuda, "_libcuda", Driver()):
+            copy = latent.cuda(3)
+            self.assertEqual(copy.__dlpack_device__(), (2, 3))
+            self.assertEqual(copy.shape, latent.shape)
+            taken = np.from_dlpack(OnTheCpu(copy.__dlpack__(stream=1)))
+            self.assertNotEqual(taken.ctypes.data, latent._address)
+            asked = np.from_dlpack(OnTheCpu(latent.__dlpack__(dl_device=(2, 1))))
+            with self.assertRaisesRegex(BufferError, "another device"):
+                copy.__dlpack__(dl_device=(2, 1))
+            del copy
+            gc.collect()
+            self.same(taken, latent)  # the tensors keep the memory
+            self.same(asked, latent)
+            self.assertEqual(len(memory), 2)
+            del taken, asked
+            gc.collect()
+        self.assertEqual(memory, {})
+        self.assertIn("cuCtxSynchronize", calls)
+        self.assertEqual(calls.count("cuDevicePrimaryCtxRetain"), calls.count("cuDevicePrimaryCtxRelease_v2"))
+        self.assertEqual(calls.count("cuCtxPushCurrent_v2"), calls.count("cuCtxPopCurrent_v2"))
+
+    def test_a_result_that_cannot_be_copied_to_a_device(self):
+        latent = zenith.Codec("random:taesd", threads=1).encode(photo())
+
+        class Full:
+            def __getattr__(self, name):
+                return lambda *arguments: 2 if name == "cuMemAlloc_v2" else 0
+
+        with unittest.mock.patch.object(_arrays._cuda, "_libcuda", Full()):
+            with self.assertRaisesRegex(RuntimeError, "cannot be copied .* bytes: error 2"):
+                latent.cuda()
+        with unittest.mock.patch.object(_arrays._cuda, "_driver", side_effect=OSError("no libcuda")):
+            with self.assertRaisesRegex(BufferError, "CPU's memory.*no libcuda"):
+                latent.__dlpack__(dl_device=(2, 0))
         with self.assertRaisesRegex(BufferError, "CPU's memory"):
-            zenith.Codec("random:taesd", threads=1).encode(photo()).__dlpack__(dl_device=(2, 0))
+            latent.__dlpack__(dl_device=(10, 0))
 
     def test_pillow_array_interface(self):
         pixels = photo()

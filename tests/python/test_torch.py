@@ -23,6 +23,22 @@ class Torch(Case):
         self.assertEqual(tensor.data_ptr(), latent._address)
         self.same(codec.decode(tensor.contiguous().requires_grad_()), codec.decode(tensor))
 
+    @unittest.skipUnless(torch.cuda.is_available(), "no CUDA device")
+    def test_tensors_on_cuda(self):
+        codec, pixels = zenith.Codec("random:taesd"), photo()
+        latent = codec.encode(torch.from_numpy(pixels).cuda())
+        self.same(latent, codec.encode(pixels))
+        tensor = torch.from_dlpack(latent.cuda())
+        self.assertEqual(tensor.device, torch.device("cuda", 0))
+        self.same(tensor.cpu(), latent)
+        self.same((2 * tensor).cpu(), 2 * np.asarray(latent))
+        image = codec.decode(tensor)
+        self.same(image, codec.decode(latent))
+        self.same(torch.from_dlpack(image.cuda()).cpu(), image)
+        with zenith.Codec("random:taesd", device="cuda", precision="f32") as there:
+            near = torch.from_dlpack(there.encode(torch.from_numpy(pixels).cuda()).cuda())
+            self.assertLess(float((near - tensor).norm() / tensor.norm()), 1e-4)
+
     def test_comfyui_nodes(self):
         sys.path.insert(0, str(ROOT / "python/examples"))
         import comfyui_zenith
