@@ -101,6 +101,21 @@ static void check_shape(zn_conv_shape s, uint32_t cpu)
     fenced_free(d.want);
 }
 
+/* Trainings ask for f32: they must get the first kernel of the list that can do it, not only those that this checker
+ * calls by itself. */
+static void check_choice(zn_conv_shape s, uint32_t cpu)
+{
+    const zn_conv_grad_kernel *const *k = zn_conv_grad_kernels;
+    while (((*k)->cpu & ~cpu) || !(*k)->supports(&s))
+        k++;
+    const zn_conv_grad_kernel *chosen = zn_conv_grad_choose(&s, ZN_PRECISION_F32, cpu);
+    compared++;
+    if (chosen == *k)
+        return;
+    printf("%s is chosen where %s is the best  FAIL\n", chosen->name, (*k)->name);
+    conv_failures++;
+}
+
 int main(int argc, char **argv)
 {
     static const int channels[] = { 1, 3, 4, 5, 12, 32, 64, 100 };
@@ -135,6 +150,9 @@ int main(int argc, char **argv)
     check_shape(conv_shape(1, 1, 5, 8, 8, 5, 1, 4, false), cpu);      /* taps that see nothing but padding */
     check_shape(conv_shape(1, 5, 7, 130, 512, 1, 1, 0, false), cpu);  /* many weights */
     check_shape(conv_shape(2, 1, 70, 300, 224, 1, 1, 0, false), cpu);
+    check_choice(conv_shape(2, 32, 32, 64, 64, 3, 1, 1, false), cpu);
+    check_choice(conv_shape(2, 32, 32, 64, 64, 3, 2, 1, false), cpu);
+    check_choice(conv_shape(2, 32, 32, 64, 256, 1, 1, 0, false), cpu);
     char text[96];
     zn_cpu_text(cpu, text, sizeof text);
     printf("%s: %d comparisons, %d failures; worst error %.2f of the tolerance\n", text, compared, conv_failures,

@@ -91,6 +91,7 @@ static int64_t units(const zn_conv_shape *s, int stage)
 }
 
 const zn_conv_grad_kernel zn_conv_grad_ref = { .name = "direct-grad-f32",
+                                               .math = ZN_PRECISION_F32,
                                                .supports = supports,
                                                .shared_bytes = shared_bytes,
                                                .scratch_bytes = scratch_bytes,

@@ -157,6 +157,7 @@ static int64_t units(const zn_conv_shape *s, int stage) { return stage == 0 ? zn
 
 const zn_conv_grad_kernel ZN_KERNEL(conv_grad_direct) = {
     .name = "direct-grad-f32-" ZN_ISA_NAME,
+    .math = ZN_PRECISION_F32,
     .cpu = VEC_CPU,
     .tolerance = 5e-6f,
     .supports = supports,

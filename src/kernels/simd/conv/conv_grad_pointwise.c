@@ -57,6 +57,7 @@ static void run(const void *args, zn_range r)
 
 const zn_conv_grad_kernel ZN_KERNEL(conv_grad_pointwise) = {
     .name = "pointwise-grad-f32-" ZN_ISA_NAME,
+    .math = ZN_PRECISION_F32,
     .cpu = VEC_CPU,
     .tolerance = 5e-6f,
     .supports = supports,

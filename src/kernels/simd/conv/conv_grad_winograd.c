@@ -302,6 +302,7 @@ static double flops(const zn_conv_shape *s)
 
 const zn_conv_grad_kernel ZN_KERNEL(conv_grad_winograd) = {
     .name = "winograd-grad-f32-" ZN_ISA_NAME,
+    .math = ZN_PRECISION_F32,
     .cpu = VEC_CPU,
     .tolerance = 1.5e-5f,
     .supports = supports,
