@@ -85,6 +85,7 @@ function(zenith_device_sources)
     cuda/spectral/tile.cu)
   set(hopper_sources # not emulated
     cuda/sequence/attention_wgmma.cu
+    cuda/conv/conv_frames_wgmma.cu
     cuda/conv/conv_wgmma.cu
     cuda/conv/conv_grad_wgmma.cu)
   target_sources(zenith_objects PRIVATE cuda/conv/conv.c cuda/conv/conv_grad.c ${sources})

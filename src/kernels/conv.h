@@ -45,6 +45,13 @@ typedef struct zn_conv_args {
                         * where it is not above 0 become 0, as in zn_k_relu_grad. */
 } zn_conv_args;
 
+/* A causal convolution over `depth` frames: a result reads x of its own frame and of the depth - 1 before it. */
+typedef struct zn_conv_frames_args {
+    zn_conv_args a;      /* of the frames of x; packed: the weights of the newest frame, then of the one before, ... */
+    const float *before; /* the depth - 1 frames before x, of x_type; NULL: zeros */
+    int depth;
+} zn_conv_frames_args;
+
 /* Weights to pack with a launched kernel. flipped: w is [kh][kw][cout][cin] and is read as zn_k_flip_weights writes it.
  */
 typedef struct zn_conv_pack_args {
@@ -94,6 +101,10 @@ typedef struct zn_conv_kernel {
     int64_t (*units)(const zn_conv_shape *s); /* number of independent units of work; any split gives the same
                                                * bits */
     void (*run)(const void *conv_args, zn_range units);
+    /* Both or neither: runs a convolution over frames at once, if all maps have the type of `math`; and whether it
+     * can for this shape of a frame. */
+    void (*run_frames)(const void *conv_frames_args, zn_range units);
+    bool (*takes_frames)(const zn_conv_shape *s);
     double (*flops)(const zn_conv_shape *s); /* operations actually executed; multiply and add count separately */
     double (*slots)(const zn_conv_shape *s); /* optional: issue slots (ops/slots.h); NULL: half of flops */
     /* Optional: side of the square of outputs that the kernel computes together. The rounding of each output then

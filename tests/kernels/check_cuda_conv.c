@@ -105,6 +105,23 @@ static float *shared_narrow(float *x, int64_t count, zn_precision math)
     return narrow;
 }
 
+/* Results of 16 bits as floats between guards; that they are rounded counts too. */
+static void compare_narrow(const char *name, const zn_conv_kernel *k, float *from, const float *want, int64_t count)
+{
+    float *got = cuda_result_new(count);
+    zn_device_fetch(cuda_device, from, sizeof(uint16_t) * (size_t)count);
+    cuda_must(zn_device_wait(cuda_device));
+    for (int64_t i = 0; i < count; i++) {
+        uint16_t bits;
+        memcpy(&bits, (const char *)from + 2 * i, sizeof bits);
+        got[i] = k->math == ZN_PRECISION_BF16 ? zn_bf16_to_f32(bits) : zn_f16_to_f32(bits);
+    }
+    zn_device_send(cuda_device, got, sizeof(float) * (size_t)count);
+    const double allowed = k->math == ZN_PRECISION_BF16 && k->tolerance < 5e-3f ? 5e-3 : (double)k->tolerance;
+    cuda_compare(name, got, want, count, allowed * (count < 256 ? 4 : 1));
+    cuda_result_free(got);
+}
+
 /* Maps of 16 bits; x only if the kernel reads them. */
 static void check_narrow(const zn_conv_kernel *k, conv_data *d, conv_options o, bool masked)
 {
@@ -132,24 +149,12 @@ static void check_narrow(const zn_conv_kernel *k, conv_data *d, conv_options o, 
     a.workspace = room_for(k, &d->s, a.x_type);
     cuda_start(k->run, k->units(&d->s), &a);
     cuda_shared_free(a.workspace);
-    float *got = cuda_result_new(d->y_count), *from = o.alias ? residual : y;
-    zn_device_fetch(cuda_device, from, sizeof(uint16_t) * (size_t)d->y_count);
-    cuda_must(zn_device_wait(cuda_device));
-    for (int64_t i = 0; i < d->y_count; i++) {
-        uint16_t bits;
-        memcpy(&bits, (const char *)from + 2 * i, sizeof bits);
-        got[i] = type == ZN_TYPE_BF16 ? zn_bf16_to_f32(bits) : zn_f16_to_f32(bits);
-    }
-    zn_device_send(cuda_device, got, sizeof(float) * (size_t)d->y_count);
-    /* the result is rounded too */
-    const double allowed = type == ZN_TYPE_BF16 && k->tolerance < 5e-3f ? 5e-3 : (double)k->tolerance;
-    cuda_compare(name, got, m.want, d->y_count, allowed * (d->y_count < 256 ? 4 : 1));
+    compare_narrow(name, k, o.alias ? residual : y, m.want, d->y_count);
     masking_free(&m);
     float *const all[] = { packed, x, residual, bias };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         cuda_shared_free(all[i]);
     cuda_result_free(y);
-    cuda_result_free(got);
 }
 
 /* Weights packed by the device must have the bytes of those packed by the host. */
@@ -217,6 +222,96 @@ static void check_flip(void)
     fenced_free(want);
 }
 
+/* ---- over frames ---- */
+
+enum { DEPTH = 3 };
+
+/* parts: the weights of each frame of the kernel, the newest first, and in the first one all else. before: NULL, or
+ * what has the frames before x. */
+static void run_reference_frames(const conv_data *parts, const conv_data *before, conv_options o)
+{
+    const conv_data *d = parts;
+    const zn_conv_kernel *ref = reference();
+    const int64_t from = d->x_count / d->s.n, to = d->y_count / d->s.n;
+    zn_conv_shape one = d->s;
+    one.n = 1;
+    float *scratch = fenced_new((int64_t)(ref->scratch_bytes(&one) / sizeof(float)), true);
+    for (int t = 0; t < d->s.n; t++)
+        for (int age = 0; age < DEPTH; age++) {
+            const float *x = t >= age ? d->x + (t - age) * from
+                             : before ? before->x + (t - age + DEPTH - 1) * from
+                                      : NULL;
+            float *y = d->want + t * to;
+            const zn_conv_args a = { .s = one,
+                                     .x = x,
+                                     .packed = parts[age].w,
+                                     .bias = o.bias && !age ? d->bias : NULL,
+                                     .residual = age          ? y
+                                                 : o.residual ? d->residual + t * to
+                                                              : NULL,
+                                     .y = y };
+            if (x)
+                ref->run(&a, (zn_range){ 0, ref->units(&one), scratch });
+        }
+    fenced_free(scratch);
+}
+
+static void check_frames(const zn_conv_kernel *k, zn_conv_shape s, bool kept, conv_options o)
+{
+    char name[160], text[96];
+    conv_shape_text(&s, text, sizeof text);
+    snprintf(name, sizeof name, "%s %s, over frames%s", k->name, text, kept ? " with those before" : "");
+    zn_conv_shape old = s;
+    old.n = DEPTH - 1;
+    conv_data parts[DEPTH], earlier = conv_data_new(old, 2000);
+    for (int i = 0; i < DEPTH; i++)
+        parts[i] = conv_data_new(s, 2001 + (uint64_t)i);
+    conv_data *d = parts;
+    const size_t each = k->packed_bytes(&s);
+    char *packed = (char *)cuda_shared_new((int64_t)(DEPTH * each / sizeof(float)), NAN);
+    for (int i = 0; i < DEPTH; i++)
+        k->pack(&s, parts[i].w, packed + (size_t)i * each);
+    zn_device_send(cuda_device, packed, DEPTH * each);
+    float *x = shared_narrow(d->x, d->x_count, k->math), *residual = shared_narrow(d->residual, d->y_count, k->math);
+    float *before = shared_narrow(earlier.x, earlier.x_count, k->math), *bias = cuda_shared_copy(d->bias, s.cout);
+    float *y = cuda_result_new(d->y_count);
+    run_reference_frames(parts, kept ? &earlier : NULL, o);
+    const zn_type type = k->math == ZN_PRECISION_BF16 ? ZN_TYPE_BF16 : ZN_TYPE_F16;
+    const zn_conv_frames_args a = { .a = { .s = s,
+                                           .x = x,
+                                           .packed = packed,
+                                           .bias = o.bias ? bias : NULL,
+                                           .residual = o.residual ? residual : NULL,
+                                           .y = o.alias ? residual : y,
+                                           .x_type = type,
+                                           .residual_type = type,
+                                           .y_type = type },
+                                    .before = kept ? before : NULL,
+                                    .depth = DEPTH };
+    cuda_start(k->run_frames, k->units(&s), &a);
+    compare_narrow(name, k, o.alias ? residual : y, d->want, d->y_count);
+    float *const all[] = { (float *)packed, x, residual, before, bias };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        cuda_shared_free(all[i]);
+    cuda_result_free(y);
+    conv_data_free(&earlier);
+    for (int i = 0; i < DEPTH; i++)
+        conv_data_free(&parts[i]);
+}
+
+/* Channels in chunks of 32 and 64, one and several blocks of results; more tiles than there are multiprocessors. */
+static void check_all_frames(const zn_conv_kernel *k)
+{
+    const conv_options plain = { 0 }, biased = { .bias = true }, added = { .bias = true, .residual = true },
+                       in_place = { .bias = true, .residual = true, .alias = true };
+    check_frames(k, conv_shape(1, 18, 21, 96, 96, 3, 1, 1, false), true, biased);
+    check_frames(k, conv_shape(4, 20, 37, 96, 96, 3, 1, 1, false), true, in_place);
+    check_frames(k, conv_shape(2, 33, 16, 192, 64, 3, 1, 1, false), true, added);
+    check_frames(k, conv_shape(4, 17, 50, 64, 128, 3, 1, 1, false), false, plain);
+    check_frames(k, conv_shape(3, 16, 15, 40, 24, 3, 1, 1, false), false, added);
+    check_frames(k, conv_shape(4, 96, 70, 32, 136, 3, 1, 1, false), true, biased);
+}
+
 static int shapes(zn_conv_shape *list)
 {
     int count = 0;
@@ -280,6 +375,9 @@ void cuda_check_convs(void)
         check_phases(&d);
         conv_data_free(&d);
     }
+    for (const zn_conv_kernel *const *k = zn_conv_kernels; *k; k++)
+        if ((*k)->run_frames && cuda_runs((*k)->cpu) && strstr((*k)->name, cuda_filter))
+            check_all_frames(*k);
     static zn_conv_shape list[128];
     const int count = shapes(list);
     for (int i = 0; i < count; i++) {

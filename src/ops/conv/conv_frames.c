@@ -2,8 +2,8 @@
  * makes it (passes/fuse_frames.c), for devices.
  *
  * Few input channels would leave most of a matrix unit idle, so the frames of the kernel become channels of one map
- * (zn_k_stack_frames), and there is one 2D convolution of that. Otherwise each 2D convolution adds to the result of
- * the one before. */
+ * (zn_k_stack_frames), and there is one 2D convolution of that. Otherwise the kernel takes all frames at once if it
+ * can, or each 2D convolution adds to the result of the one before. */
 #include "base/convert.h"
 #include "base/cpu.h"
 #include "kernels/frames.h"
@@ -212,12 +212,43 @@ static void run_stacked(const zn_node *n, const zn_launch_context *c)
     launch(c, q, &a);
 }
 
+static bool takes_frames(const zn_node *n, const plan *q)
+{
+    const zn_node *before = before_of(n), *residual = residual_of(n);
+    const zn_type type = n->source[X]->type;
+    return q->kernel->run_frames && q->kernel->takes_frames(&q->s) && type != ZN_TYPE_F32 && n->type == type &&
+           (!before || before->type == type) && (!residual || residual->type == type);
+}
+
+/* Without frames before it, a single frame is not multiplied with zeros. */
+static void run_frames(const zn_node *n, const zn_launch_context *c)
+{
+    const plan *q = c->prepared;
+    const zn_node *before = before_of(n), *residual = residual_of(n);
+    const zn_conv_frames_args a = { .a = { .s = q->s,
+                                           .x = n->source[X]->data,
+                                           .packed = c->packed,
+                                           .bias = spec_of(n)->bias ? n->source[bias_index(n)]->data : NULL,
+                                           .residual = residual ? residual->data : NULL,
+                                           .y = n->data,
+                                           .x_type = n->source[X]->type,
+                                           .residual_type = n->type,
+                                           .y_type = n->type },
+                                    .before = before ? before->data : NULL,
+                                    .depth = before || q->s.n > depth_of(n) ? depth_of(n) : q->s.n };
+    zn_launch(c, q->kernel->run_frames, q->kernel->units(&q->s), 1, &a);
+}
+
 static void run(const zn_node *n, const zn_launch_context *c)
 {
     const plan *q = c->prepared;
     const int depth = depth_of(n);
     if (q->stacked) {
         run_stacked(n, c);
+        return;
+    }
+    if (takes_frames(n, q)) {
+        run_frames(n, c);
         return;
     }
     for (int age = 0; age < depth; age++) {

@@ -61,6 +61,14 @@ static bool supports_up(const zn_conv_shape *s)
     return s->up2 && s->pad == 1 && s->stride == 1 && s->oh == 2 * s->h && s->ow == 2 * s->w && supports_wide(s);
 }
 
+/* Over frames: on small maps, blocks that compute 256 pixels would leave multiprocessors idle. */
+static bool takes_frames(const zn_conv_shape *s)
+{
+    enum { LEAST = 1 << 14 };
+    return supports_wide(s) && s->stride == 1 && s->pad == 1 && !s->up2 && s->cout % 8 == 0 &&
+           (int64_t)s->h * s->w >= LEAST;
+}
+
 /* Channels of x are copied in groups of eight. */
 static unsigned narrow_half(const zn_conv_shape *s)
 {
@@ -162,6 +170,8 @@ void zn_k_conv_wgmma_bf16(const void *conv_args, zn_range rows) { (void)conv_arg
 void zn_k_conv_wgmma_f16(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
 void zn_k_conv_up_bf16(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
 void zn_k_conv_up_f16(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
+void zn_k_conv_frames_bf16(const void *conv_frames_args, zn_range rows) { (void)conv_frames_args, (void)rows; }
+void zn_k_conv_frames_f16(const void *conv_frames_args, zn_range rows) { (void)conv_frames_args, (void)rows; }
 void zn_k_conv_pack_up_bf16(const void *conv_pack_args, zn_range unit) { (void)conv_pack_args, (void)unit; }
 void zn_k_conv_pack_up_f16(const void *conv_pack_args, zn_range unit) { (void)conv_pack_args, (void)unit; }
 void zn_k_conv_bf16(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
@@ -231,17 +241,20 @@ const zn_conv_kernel zn_conv_cuda_f16 = { .name = "halo-f16-cuda",
                                           .flops = half_flops };
 
 /* The same weights as above, for the matrix instructions of Hopper GPUs. */
-#define ZN_CONV_HOPPER(title, type, error, packs, packs_on_device, worth, body)                                        \
+#define ZN_CONV_HOPPER(title, type, error, packs, packs_on_device, worth, body, over)                                  \
     {                                                                                                                  \
         .name = (title), .math = (type), .cpu = ZN_CPU_CUDA | ZN_CPU_HOPPER, .tolerance = (error), .masks = true,      \
         .supports = supports_wide, .narrow = narrow_half, .pays = (worth), .packed_bytes = half_bytes,                 \
         .pack = (packs), .pack_on_device = (packs_on_device), .scratch_bytes = scratch_bytes,                          \
-        .workspace_bytes = rounded_x, .units = units, .run = (body), .flops = half_flops                               \
+        .workspace_bytes = rounded_x, .units = units, .run = (body), .run_frames = (over),                             \
+        .takes_frames = takes_frames, .flops = half_flops                                                              \
     }
-const zn_conv_kernel zn_conv_hopper_bf16 = ZN_CONV_HOPPER("wgmma-bf16-cuda", ZN_PRECISION_BF16, 5e-3f, pack_bf16,
-                                                          zn_k_conv_pack_bf16, NULL, zn_k_conv_wgmma_bf16);
-const zn_conv_kernel zn_conv_hopper_f16 = ZN_CONV_HOPPER("wgmma-f16-cuda", ZN_PRECISION_F16, 6e-4f, pack_f16,
-                                                         zn_k_conv_pack_f16, never_changes, zn_k_conv_wgmma_f16);
+const zn_conv_kernel zn_conv_hopper_bf16 =
+    ZN_CONV_HOPPER("wgmma-bf16-cuda", ZN_PRECISION_BF16, 5e-3f, pack_bf16, zn_k_conv_pack_bf16, NULL,
+                   zn_k_conv_wgmma_bf16, zn_k_conv_frames_bf16);
+const zn_conv_kernel zn_conv_hopper_f16 =
+    ZN_CONV_HOPPER("wgmma-f16-cuda", ZN_PRECISION_F16, 6e-4f, pack_f16, zn_k_conv_pack_f16, never_changes,
+                   zn_k_conv_wgmma_f16, zn_k_conv_frames_f16);
 
 #define ZN_CONV_UP(title, type, error, packs, packs_on_device, worth, body)                                            \
     {                                                                                                                  \
