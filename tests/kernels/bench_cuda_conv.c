@@ -2,7 +2,7 @@
  * shape and precision, with maps of 16 bits where the kernel knows them. "of peak": multiplications actually made,
  * against what the matrix unit of a Hopper GPU has for their type; GB/s: x, y and weights once each.
  *
- *     bench-cuda-conv [FILTER]     only lines that contain it, for example "bf16" or "16x256x256" */
+ *     bench-cuda-conv [FILTER]     only lines that contain it, for example "bf16", "frames" or "16x256x256" */
 #include "conv_case.h"
 
 #include "base/alloc.h"
@@ -184,6 +184,60 @@ static void time_weight_grad(zn_conv_shape s, zn_precision math)
         release(all[i]);
 }
 
+/* A causal convolution over three frames of kernel, of a piece of a clip with the frames before it. */
+enum { DEPTH = 3 };
+typedef struct over_frames {
+    const zn_conv_kernel *k;
+    zn_conv_frames_args f;
+} over_frames;
+
+static void run_over_frames(const void *what)
+{
+    const over_frames *o = what;
+    zn_device_launch(device, o->k->run_frames, o->k->units(&o->f.a.s), &o->f);
+}
+
+/* As ops/conv/conv_frames.c does it without run_frames; frames before x are read as if they were in it. */
+static void run_each_frame(const void *what)
+{
+    const over_frames *o = what;
+    zn_conv_args a = o->f.a;
+    for (int age = 0; age < DEPTH; age++) {
+        zn_device_launch(device, o->k->run, o->k->units(&a.s), &a);
+        a.packed = (const char *)a.packed + o->k->packed_bytes(&a.s);
+        a.residual = a.y;
+        a.residual_type = a.y_type;
+    }
+}
+
+static void time_frames(zn_conv_shape s)
+{
+    const zn_conv_kernel *k =
+        zn_conv_choose(&s, (zn_conv_wish){ .math = ZN_PRECISION_BF16, .cpu = zn_device_flags(device) });
+    if (!is_wanted("frames", k->name, &s) || !k->run_frames)
+        return;
+    zn_conv_shape all = s;
+    all.n *= DEPTH;
+    float *x = memory((int64_t)s.n * s.h * s.w * s.cin / 2), *y = memory((int64_t)s.n * s.oh * s.ow * s.cout / 2);
+    float *before = memory((int64_t)(DEPTH - 1) * s.h * s.w * s.cin / 2), *bias = memory(s.cout);
+    float *packed = memory((int64_t)(DEPTH * k->packed_bytes(&s) / sizeof(float)));
+    const over_frames o = { k,
+                            { .a = { .s = s,
+                                     .x = x,
+                                     .packed = packed,
+                                     .bias = bias,
+                                     .y = y,
+                                     .x_type = ZN_TYPE_BF16,
+                                     .y_type = ZN_TYPE_BF16 },
+                              .before = before,
+                              .depth = DEPTH } };
+    report("by frame", k->name, &all, sizeof(uint16_t), time_of(run_each_frame, &o), DEPTH * k->flops(&s));
+    report("frames", k->name, &all, sizeof(uint16_t), time_of(run_over_frames, &o), DEPTH * k->flops(&s));
+    float *const memories[] = { x, y, before, bias, packed };
+    for (size_t i = 0; i < sizeof memories / sizeof *memories; i++)
+        release(memories[i]);
+}
+
 /* The convolution that computes the gradient of the input, as ops/conv/conv_grad.c builds it. */
 static zn_conv_shape input_grad(const zn_conv_shape *s)
 {
@@ -232,6 +286,12 @@ int main(int argc, char **argv)
         time_shape(conv_shape(16, 64, 64, channels, channels, 3, 1, 1, false));
         time_shape(conv_shape(16, 64, 64, channels, channels, 1, 1, 0, false));
     }
+    /* pieces of a clip of 832x480 in Wan 2.1 */
+    time_frames(conv_shape(1, 60, 104, 384, 384, 3, 1, 1, false));
+    time_frames(conv_shape(2, 120, 208, 192, 384, 3, 1, 1, false));
+    time_frames(conv_shape(2, 120, 208, 384, 384, 3, 1, 1, false));
+    time_frames(conv_shape(4, 240, 416, 192, 192, 3, 1, 1, false));
+    time_frames(conv_shape(4, 480, 832, 96, 96, 3, 1, 1, false));
     zn_device_close(device);
     return 0;
 }

@@ -310,6 +310,8 @@ static void check_all_frames(const zn_conv_kernel *k)
     check_frames(k, conv_shape(4, 17, 50, 64, 128, 3, 1, 1, false), false, plain);
     check_frames(k, conv_shape(3, 16, 15, 40, 24, 3, 1, 1, false), false, added);
     check_frames(k, conv_shape(4, 96, 70, 32, 136, 3, 1, 1, false), true, biased);
+    check_frames(k, conv_shape(2, 19, 33, 192, 192, 3, 1, 1, false), true, in_place);
+    check_frames(k, conv_shape(2, 17, 23, 384, 384, 3, 1, 1, false), true, biased);
 }
 
 static int shapes(zn_conv_shape *list)
@@ -376,7 +378,8 @@ void cuda_check_convs(void)
         conv_data_free(&d);
     }
     for (const zn_conv_kernel *const *k = zn_conv_kernels; *k; k++)
-        if ((*k)->run_frames && cuda_runs((*k)->cpu) && strstr((*k)->name, cuda_filter))
+        if ((*k)->run_frames && cuda_runs((*k)->cpu) &&
+            (strstr((*k)->name, cuda_filter) || strstr("frames", cuda_filter)))
             check_all_frames(*k);
     static zn_conv_shape list[128];
     const int count = shapes(list);
