@@ -292,15 +292,19 @@ class Peers:
     """One process for everything that runs without a compiler, and one for each compiled case."""
 
     def __init__(self, a):
-        self.plain, self.compiled, self.about = None, {}, None
+        self.plain, self.compiled, self.about, self.started = None, {}, None, []
         if not a.no_torch:
             self.restart(a)
 
     def restart(self, a):
-        self.plain = start_peer("eager")
-        self.about = self.plain.read(min(60, left(a))) or self.about
+        self.plain = self.start("eager")
+        self.about = self.plain.read(min(90, left(a))) or self.about
         if not self.plain.alive():
             a.no_torch = True
+
+    def start(self, case):
+        self.started.append(start_peer(case))
+        return self.started[-1]
 
     def compile(self, a, cases, seconds):
         """Compiles all cases, a.jobs at once; those that are not ready in time are given up."""
@@ -308,7 +312,7 @@ class Peers:
         while (waiting or busy) and time.monotonic() - begin < seconds:
             while waiting and len(busy) < a.jobs:
                 case = waiting.pop(0)
-                peer = start_peer(f"{case} compiled")
+                peer = self.start(f"{case} compiled")
                 if peer.alive():
                     peer.case = case
                     peer.write(json.dumps({"prepare": case, "compile": True}))
@@ -371,9 +375,8 @@ class Peers:
         return result and result["gbs"]
 
     def stop(self):
-        for peer in [self.plain, *(peer for peer, _ in self.compiled.values())]:
-            if peer:
-                peer.stop()
+        for peer in self.started:
+            peer.stop()
 
 
 # ---- rows ----
@@ -615,6 +618,7 @@ def main():
         print_table(a.table)
         return 0
     rows = choose(a)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # no process stays behind
     a.folder = tempfile.mkdtemp(prefix="zenith-bench-")
     peers = Peers(a)
     try:
@@ -628,6 +632,8 @@ def main():
         run_rows(a, rows, peers, about)
     finally:
         peers.stop()
+        for row in rows:
+            row.ours.stop()
         shutil.rmtree(a.folder, ignore_errors=True)
     complain(f"{a.used + time.monotonic() - START:.0f} s in all")
     return 0

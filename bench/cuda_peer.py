@@ -148,6 +148,10 @@ def mode_of(case):
 
 def compiled(module, mode):
     """Blocks are compiled once for all of them."""
+    import torch._dynamo.config as config
+
+    name = "recompile_limit" if hasattr(config, "recompile_limit") else "cache_size_limit"
+    setattr(config, name, 64)  # pieces of a clip have shapes and states of their own
     if not GPU:
         mode = "default"
     if hasattr(module, "blocks"):
@@ -271,7 +275,6 @@ def main():
     torch.manual_seed(1)
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.benchmark = True
-    torch._dynamo.config.cache_size_limit = 64
     name = torch.cuda.get_device_name() if GPU else "CPU"
     print(json.dumps({"torch": torch.__version__, "device": name, "cudnn": torch.backends.cudnn.version()}), flush=True)
     prepared = {}
