@@ -83,10 +83,11 @@ const command command_table[] = {
       CMD_INFO, 1, -1, info_run },
     { "convert", "IN OUT [--dtype TYPE]", "convert a checkpoint to .safetensors, or quantise it (.gguf, MLX)",
       "Copies the tensors of a checkpoint (.pth, .pt, .ckpt, .safetensors, .gguf, or the index.json or folder of shards) into "
-      "one .safetensors file. Nothing in the checkpoint is executed. --dtype int8 stores the large weights of any network, "
-      "convolutions too, in 8 bits with a scale for each output. With OUT.gguf, or with --dtype mlx4, it quantises the "
-      "transformer of Z-Image or the Qwen3 text encoder for zenith generate. Norms and biases stay exact, and layers that "
-      "suffer most get more bits. Takes less than 1 GB of memory.",
+      "one .safetensors file; of a folder with encoder.safetensors and decoder.safetensors, those of both. Nothing in the "
+      "checkpoint is executed. --dtype int8 stores the large weights of any network, convolutions too, in 8 bits with a "
+      "scale for each output. With OUT.gguf, or with --dtype mlx4, it quantises the transformer of Z-Image or the Qwen3 text "
+      "encoder for zenith generate. Norms and biases stay exact, and layers that suffer most get more bits. Takes less than "
+      "1 GB of memory.",
       CMD_CONVERT, 2, 2, convert_run },
     { "models", "", "list known architectures and available weights",
       "Lists the architectures of this build and the weights found in $ZENITH_MODELS (folders separated by colons), "

@@ -93,7 +93,8 @@ ZN_API const char *zn_weights_network(const zn_weights *weights, char *descripti
  * or not at all. */
 ZN_API ZN_MUST_USE zn_status zn_weights_save(const zn_weights *weights, const char *path, int convert, zn_dtype dtype);
 
-/* The same for an index.json of shards, or a folder with one or with a single file: one file with all tensors. */
+/* The same for an index.json of shards, or a folder with one, with a single file, or with encoder.safetensors and
+ * decoder.safetensors: one file with all tensors. */
 ZN_API ZN_MUST_USE zn_status zn_weights_join(const char *in, const char *out, int convert, zn_dtype dtype);
 
 /* Quantises the weights of Z-Image, of Qwen3, or of any other network: into a .gguf file with its matrices in one of

@@ -240,6 +240,59 @@ static void a_stage_trains_its_part_alone(void **state)
     }
 }
 
+static zn_model *random_model(const char *name)
+{
+    const zn_config *known;
+    const zn_arch *arch = zn_arch_find(name, &known);
+    zn_model *m;
+    assert_int_equal(zn_model_new(arch, known, &m), ZN_OK);
+    assert_int_equal(zn_model_random_part(m, ZN_ENCODER, 4), ZN_OK);
+    assert_int_equal(zn_model_random_part(m, ZN_DECODER, 4), ZN_OK);
+    return m;
+}
+
+static void expect_close(const zn_model_parameter *p, const zn_model_parameter *q)
+{
+    for (int64_t k = 0; k < zn_shape_count(p->shape); k++)
+        if (!(fabsf(p->data[k] - q->data[k]) < 1e-6f))
+            fail_msg("%s has other values than the teacher's", p->name);
+}
+
+/* Layers of the teacher's names and shapes have its values, whose rate may be another. A part that no stage trains is
+ * not stored. */
+static void a_student_starts_with_its_teacher(void **state)
+{
+    (void)state;
+    zn_distill_result r;
+    zn_model *teacher = random_model("taef2"), *m;
+    write_part(teacher, "", in_folder("cut_teacher.safetensors"));
+    write_text(in_folder("cut.yaml"),
+               "model: zenith-f2\nwidth: 8\nlayers: 2\nbatch: 2\nsize: 32\nema: 0\nheld_out: 20\nwarmup: 0\n"
+               "loss: {features: 0.5}\ndistill: {start: teacher, encoder: 2, decoder: 0, joint: 0, inherited_lr: 0}\n");
+    const try t = { .teacher = "cut_teacher.safetensors", .student = "cut.yaml", .run = "cut", .threads = 2 };
+    if (distill(t, &r) != ZN_OK)
+        fail_msg("%s", zn_error_text());
+    assert_int_equal(zn_model_open(in_folder("cut/model.safetensors"), &m), ZN_OK);
+    assert_string_equal(m->config.name, "zenith-f2");
+    assert_true(m->config.width == 8 && m->arch->layers(&m->config) == 2);
+    assert_true(m->has[ZN_ENCODER] && !m->has[ZN_DECODER]);
+    int same = 0;
+    for (int i = 0; i < m->count; i++) {
+        const zn_model_parameter *p = &m->parameters[i], *q = zn_model_parameter_find(teacher, p->name);
+        if (q && zn_shape_equal(p->shape, q->shape)) {
+            expect_close(p, q);
+            same++;
+        }
+    }
+    assert_int_equal(same, 51);
+    zn_model_free(m);
+    zn_model_free(teacher);
+    write_text(in_folder("stranger.yaml"), "model: zenith-r\nsize: 16\ndistill: {start: teacher, encoder: 1}\n");
+    const try stranger = { .teacher = "teacher.safetensors", .student = "stranger.yaml", .run = "never" };
+    assert_int_equal(distill(stranger, &r), ZN_EINVALID);
+    assert_non_null(strstr(zn_error_text(), "distill.start=fresh"));
+}
+
 static void mistakes_are_one_sentence(void **state)
 {
     (void)state;
@@ -329,6 +382,7 @@ int main(void)
         cmocka_unit_test(half_a_teacher_teaches_what_it_can),
         cmocka_unit_test(a_narrow_teacher_of_its_own_kind),
         cmocka_unit_test(a_stage_trains_its_part_alone),
+        cmocka_unit_test(a_student_starts_with_its_teacher),
         cmocka_unit_test(mistakes_are_one_sentence),
         cmocka_unit_test(the_encoder_learns),
         cmocka_unit_test(memory_may_run_out),

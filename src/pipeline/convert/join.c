@@ -1,12 +1,35 @@
-/* Copies the shards of a network into one .safetensors file. */
+/* Copies the shards of a network, or the halves of an autoencoder, into one .safetensors file. */
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/file.h"
 #include "io/weights/reader.h"
 #include "pipeline/convert/pack.h"
 
+#include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
-/* All tensors of the shards as if they were in one file; names and data stay theirs. */
+/* Opens encoder.safetensors and decoder.safetensors of a folder that has both, as distillations of either leave them;
+ * *count is 0 otherwise. */
+static zn_status open_halves(const char *folder, const zn_weights *halves[2], int *count)
+{
+    static const char *const names[] = { "encoder.safetensors", "decoder.safetensors" };
+    char path[2][4096];
+    *count = 0;
+    for (int i = 0; i < 2; i++) {
+        snprintf(path[i], sizeof path[i], "%s/%s", folder, names[i]);
+        if (!zn_exists(path[i]))
+            return ZN_OK;
+    }
+    for (; *count < 2; ++*count) {
+        zn_weights *w;
+        ZN_TRY(zn_weights_open(path[*count], &w));
+        halves[*count] = w;
+    }
+    return ZN_OK;
+}
+
+/* All tensors of the files as if they were in one; names and data stay theirs. */
 static zn_status save(const zn_part_files *p, const char *out, int convert, zn_dtype dtype)
 {
     int64_t count = 0;
@@ -33,12 +56,21 @@ static zn_status save(const zn_part_files *p, const char *out, int convert, zn_d
 
 zn_status zn_weights_join(const char *in, const char *out, int convert, zn_dtype dtype)
 {
-    zn_part_files p;
+    zn_part_files p = { 0 };
+    const zn_weights *halves[2];
+    int count;
     if (!in || !out)
         return ZN_FAIL(ZN_EINVALID, "zn_weights_join: in and out must not be NULL");
-    ZN_TRY(zn_pack_check_folder(in));
-    ZN_TRY(zn_part_open(in, ZN_GENERATOR_TRANSFORMER, &p));
-    const zn_status status = save(&p, out, convert, dtype);
-    zn_part_close(&p);
+    zn_status status = open_halves(in, halves, &count);
+    if (status == ZN_OK && count == 2) {
+        status = save(&(zn_part_files){ .files = halves, .count = count }, out, convert, dtype);
+    } else if (status == ZN_OK) {
+        ZN_TRY(zn_pack_check_folder(in));
+        ZN_TRY(zn_part_open(in, ZN_GENERATOR_TRANSFORMER, &p));
+        status = save(&p, out, convert, dtype);
+        zn_part_close(&p);
+    }
+    for (int i = 0; i < count; i++)
+        zn_weights_close((zn_weights *)(uintptr_t)halves[i]);
     return status == ZN_OK ? ZN_OK : zn_fail_in_file(status, in);
 }

@@ -261,7 +261,8 @@ zn_status zn_objective_build(zn_objective *o, const zn_objective_options *k)
     if (k->teacher)
         ZN_TRY(zn_check_frames(k->teacher, k->recipe->frames));
     add_inputs(o, k);
-    ZN_TRY(zn_open_picture_terms(o, k->recipe));
+    if (k->goal != ZN_GOAL_ENCODER || !k->teacher->info.has_encoder) /* which learns from latents alone */
+        ZN_TRY(zn_open_picture_terms(o, k->recipe));
     ZN_TRY(goals[k->goal].build(o, k));
     ZN_TRY(zn_graph_status(o->graph));
     zn_model_bind(k->model, o->graph, "");

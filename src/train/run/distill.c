@@ -95,6 +95,17 @@ static zn_status open_teacher(zn_run *r)
     return zn_run_check_teacher(r);
 }
 
+/* The halves that some stage teaches, or that come with the weights to start with; both where only both together are a
+ * model. */
+static void choose_halves(const zn_run *r, const zn_arch *arch, bool *encodes, bool *decodes)
+{
+    const zn_recipe *k = &r->recipe;
+    const zn_model_info *t = &r->teacher->info;
+    const bool both = k->joint_steps + k->gan_steps > 0 || k->from[0] || !arch->scope[ZN_ENCODER][0];
+    *encodes = both || !t->has_encoder || k->encoder_steps > 0;
+    *decodes = t->has_decoder && (both || k->decoder_steps > 0);
+}
+
 /* The student: a network of the recipe's kind for the teacher's latents. Of the teacher's own kind it takes over all
  * but the width. */
 static zn_status make_student(zn_run *r)
@@ -102,6 +113,7 @@ static zn_status make_student(zn_run *r)
     const zn_recipe *k = &r->recipe;
     const zn_config *known, *t = &r->teacher->config;
     const zn_arch *arch = zn_arch_find(k->model, &known);
+    bool encodes, decodes;
     if (!arch || !(arch->can & ZN_ENCODES))
         return ZN_FAIL(ZN_ENOTFOUND, "no architecture for a student is called '%s'", k->model);
     zn_config config = arch == r->teacher->arch ? *t : *known;
@@ -113,7 +125,8 @@ static zn_status make_student(zn_run *r)
                        config.frames ? config.name : t->name, config.frames ? t->name : config.name);
     ZN_TRY(zn_arch_resize(
         arch, &config, &(zn_wishes){ .width = k->width, .latent = t->latent, .size = k->size, .layers = k->layers }));
-    return zn_run_new_model(r, arch, &config, r->teacher->info.has_decoder);
+    choose_halves(r, arch, &encodes, &decodes);
+    return zn_run_new_model(r, arch, &config, encodes, decodes);
 }
 
 /* A stage with both parts has less to learn and more to lose: a high rate would undo what they know. */
@@ -131,10 +144,9 @@ static void add_stage(zn_run *r, const char *name, zn_goal goal, int64_t steps, 
         s->recipe.warmup = steps / 5;
 }
 
-static zn_status plan_stages(zn_run *r, int64_t steps)
+static zn_status plan_stages(zn_run *r)
 {
-    zn_recipe *k = &r->recipe;
-    set_lengths(k, r->teacher, steps);
+    const zn_recipe *k = &r->recipe;
     add_stage(r, "encoder", ZN_GOAL_ENCODER, k->encoder_steps, 0);
     add_stage(r, "decoder", ZN_GOAL_DECODER, k->decoder_steps, 0);
     add_stage(r, "joint", ZN_GOAL_JOINT, k->joint_steps, 0);
@@ -148,8 +160,9 @@ static zn_status set_up(zn_run *r, const zn_distill_options *o)
     ZN_TRY(open_teacher(r));
     if (o->run.resume)
         ZN_TRY(go_on(r, o));
-    ZN_TRY(make_student(r));
-    return plan_stages(r, o->run.resume ? 0 : o->run.steps);
+    set_lengths(&r->recipe, r->teacher, o->run.resume ? 0 : o->run.steps);
+    ZN_TRY(plan_stages(r));
+    return make_student(r);
 }
 
 zn_status zn_distill(const zn_distill_options *o, zn_distill_result *out)

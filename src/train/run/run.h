@@ -162,9 +162,10 @@ zn_skip zn_run_skip(zn_run *r);
 ZN_MUST_USE zn_status zn_run_tell_skips(zn_run *r);
 void zn_run_free_skips(zn_run *r);
 
-/* The run's model, with fresh values or those of the weights named in the recipe, unless a checkpoint will replace
- * them. */
-ZN_MUST_USE zn_status zn_run_new_model(zn_run *r, const zn_arch *arch, const zn_config *config, bool decodes);
+/* The run's model, with fresh values, the teacher's or those of the weights named in the recipe, unless a checkpoint
+ * will replace them. */
+ZN_MUST_USE zn_status zn_run_new_model(zn_run *r, const zn_arch *arch, const zn_config *config, bool encodes,
+                                       bool decodes);
 /* The same for the network that the recipe names, with the sizes it gives. Not for a part that learns from conditions.
  */
 ZN_MUST_USE zn_status zn_run_fresh_model(zn_run *r);

@@ -95,12 +95,12 @@ static zn_status settle_gates(zn_run *r)
     return ZN_OK;
 }
 
-zn_status zn_run_new_model(zn_run *r, const zn_arch *arch, const zn_config *config, bool decodes)
+zn_status zn_run_new_model(zn_run *r, const zn_arch *arch, const zn_config *config, bool encodes, bool decodes)
 {
     const uint64_t seed = (uint64_t)r->recipe.seed;
     ZN_TRY(zn_model_new(arch, config, &r->model));
     ZN_TRY(settle_gates(r));
-    if (config->latent || !(arch->can & ZN_SAMPLES)) /* plain diffusion models encode nothing */
+    if (encodes && (config->latent || !(arch->can & ZN_SAMPLES))) /* plain diffusion models encode nothing */
         ZN_TRY(zn_model_random_part(r->model, ZN_ENCODER, seed));
     if (decodes)
         ZN_TRY(zn_model_random_part(r->model, ZN_DECODER, seed));

@@ -122,7 +122,7 @@ zn_status zn_run_fresh_model(zn_run *r)
                              .dropout = (float)k->dropout,
                              .velocity = k->prediction == ZN_RECIPE_VELOCITY };
     ZN_TRY(zn_arch_resize(arch, &config, &want));
-    return zn_run_new_model(r, arch, &config, !(arch->can & ZN_RESTORES));
+    return zn_run_new_model(r, arch, &config, true, !(arch->can & ZN_RESTORES));
 }
 
 static zn_status make_model(zn_run *r)

@@ -41,3 +41,13 @@ echo "status $?"
 # A teacher whose parameters have no name of a part before their own.
 sed -e 's/zenith-r/zenith-hier-r/' -e '/width/d' -e 's/size: 16/size: 32/' student.yaml >prune.yaml
 zenith distill --teacher random:zenith-hier-r --student prune.yaml --data pictures -o prune --json | jsoncheck -p steps
+# Halves that are trained apart have one file each, which convert joins.
+mkdir halves
+for half in encoder decoder; do
+    sed "s/^distill.*/distill: {joint: 0, encoder: 0, decoder: 0}/; s/$half: 0/$half: 1/" student.yaml >half.yaml
+    zenith distill -q --teacher random:taesd --student half.yaml --data pictures -o only-$half >/dev/null
+    zenith info only-$half/model.safetensors | grep -E '^(en|de)coder '
+    cp only-$half/model.safetensors halves/$half.safetensors
+done
+zenith convert -q halves joined.safetensors --dtype f16
+zenith info joined.safetensors | grep -E '^(en|de)coder '
