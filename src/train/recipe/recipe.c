@@ -285,14 +285,20 @@ zn_status zn_recipe_set(const char *setting, zn_recipe *r)
     return status;
 }
 
-zn_status zn_recipe_set_all(const char *const *settings, zn_recipe *r)
-{
-    for (; settings && *settings; settings++)
-        ZN_TRY(zn_recipe_set(*settings, r));
-    return ZN_OK;
-}
-
 /* ---- text ---- */
+
+/* A text that sets damage without its mix means another mix than the plain one, which has no settings. */
+static zn_status check_damage(const reading *now, const char *name)
+{
+    int first = -1;
+    for (int i = KEYS - 1; i >= 0; i--)
+        if (now->seen[i] && strncmp(keys[i].name, "damage.", 7) == 0)
+            first = i;
+    if (first < 0 || strcmp(keys[first].name, "damage.mix") == 0 || now->recipe->damage.kind != ZN_DAMAGE_MIX_PLAIN)
+        return ZN_OK;
+    return ZN_FAIL(ZN_EINVALID, "%s: %s has no effect while damage.mix is plain; also set mix: photo", name,
+                   keys[first].name);
+}
 
 zn_status zn_recipe_apply(const char *text, size_t size, const char *name, zn_recipe *r)
 {
@@ -301,7 +307,7 @@ zn_status zn_recipe_apply(const char *text, size_t size, const char *name, zn_re
     const zn_status status = zn_yaml_read(text, size, name, set_value, &now);
     zn_numbers_end(old);
     turn_on_gates(&now);
-    return status;
+    return status == ZN_OK ? check_damage(&now, name) : status;
 }
 
 zn_status zn_recipe_parse(const char *text, size_t size, const char *name, zn_recipe *out)
@@ -381,6 +387,47 @@ static bool is_written(const zn_recipe *r, const char *name)
     if (strncmp(name, "loss.", 5) == 0)
         return zn_train_task_of(r)->takes & ZN_TAKES_LOSSES;
     return r->labels[0] || strcmp(name, "labels");
+}
+
+/* Why nothing reads this setting in such a recipe; NULL: something does. Settings that another check refuses are not
+ * among them, nor is a section's switch (damage.mix). */
+static const char *why_unused(const zn_recipe *r, const char *name)
+{
+    static const struct {
+        const char *start, *why;
+    } sections[] = {
+        { "damage.", "damage.mix is plain; also give --set damage.mix=photo" },
+        { "points.", "it is for networks that see some of the pixels, such as mamba-field" },
+        { "loss.lpips_model", "loss.lpips is 0" },
+        { "loss.kl_rise", "loss.kl is 0" },
+        { "loss.discriminator_start", "loss.discriminator is 0" },
+        { "vocabulary", "it is for task: generate" },
+        { "caption_dropout", "it is for task: generate" },
+        { "shift", "it is for task: generate" },
+        { "autoencoder", "it is for task: generate" },
+    };
+    if (strncmp(name, "damage.", 7) == 0 && zn_train_task_of(r)->inputs != ZN_INPUTS_DEGRADED)
+        return "it is for task: restore";
+    if (strcmp(name, "damage.mix") == 0 || is_written(r, name))
+        return NULL;
+    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
+        if (strncmp(name, sections[i].start, strlen(sections[i].start)) == 0)
+            return sections[i].why;
+    return NULL;
+}
+
+zn_status zn_recipe_set_all(const char *const *settings, zn_recipe *r)
+{
+    for (const char *const *s = settings; s && *s; s++)
+        ZN_TRY(zn_recipe_set(*s, r));
+    for (const char *const *s = settings; s && *s; s++) {
+        char name[64];
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(*s, "="), *s);
+        const char *why = why_unused(r, name);
+        if (why)
+            return ZN_FAIL(ZN_EINVALID, "'%.100s': this recipe does not use %s: %s", *s, name, why);
+    }
+    return ZN_OK;
 }
 
 int zn_recipe_text(const zn_recipe *r, char *text, size_t size)

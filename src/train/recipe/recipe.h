@@ -126,7 +126,7 @@ ZN_MUST_USE zn_status zn_recipe_apply(const char *text, size_t size, const char 
 
 /* Sets one value: "lr=1e-3", "loss.l1=0.5". */
 ZN_MUST_USE zn_status zn_recipe_set(const char *setting, zn_recipe *r);
-/* Sets each of a list that ends with NULL; the list may be NULL. */
+/* Sets each of a list that ends with NULL; the list may be NULL. Fails if nothing would read one of them. */
 ZN_MUST_USE zn_status zn_recipe_set_all(const char *const *settings, zn_recipe *r);
 
 /* The recipe as YAML, every key written out; returns the length like snprintf. ZN_RECIPE_TEXT holds any. */

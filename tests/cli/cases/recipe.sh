@@ -12,6 +12,17 @@ for bad in lr lr=fast batch=0 nosuch=1 loss=1 precision=f64; do
 done
 zenith train --print
 echo "nothing $?"
+# A setting that nothing would read is refused, with the one that it needs.
+zenith train --print restore --set damage.noise=0
+echo "unused $?"
+zenith train --print restore --set damage.noise=0 --set damage.mix=photo | grep -A7 '^damage'
+zenith train --print restore-photo --set damage.mix=plain | grep -c '^damage'
+for setting in damage.mix=photo loss.kl_rise=0.5 points.least=0.2 shift=2; do
+    zenith train --print zenith-r --set $setting 2>&1 | head -1
+done
+printf 'model: zenith-restore\ntask: restore\ndamage: {noise: 20}\n' >damage.yaml
+zenith train --print damage.yaml
+echo "unused in a file $?"
 # An unknown name is answered with the nearest one, or with where to look.
 zenith train --print zenit-r
 zenith train --print nosuch
