@@ -122,12 +122,12 @@ const command command_table[] = {
       "samples (--count). luma% and chrom% are the finest detail that is left. --gates reports what the block gates of an encoder prune, and the "
       "time of each layer.",
       CMD_EVAL, 0, 0, eval_run },
-    { "distill", "--teacher NAME --student NAME --data PATH -o RUN [--resume]", "train a small model for a large one's latents",
+    { "distill", "--teacher NAME --student NAME --data PATH -o RUN | --resume RUN", "train a small model for a large one's latents",
       "Trains a small model for the latents of a large one, in stages: the encoder learns the teacher's latents, the "
       "decoder the teacher's images, then both together the images themselves. A teacher with only an encoder teaches an "
       "encoder. With --clips both learn from a data set of clips (dataset build --clips). The run's folder is like that of "
       "train.",
-      CMD_DISTILL, 0, 0, distill_run },
+      CMD_DISTILL, 0, 1, distill_run },
     { "serve", "[--listen ADDRESS:PORT] [--api-key KEY]", "serve the studio's page and an HTTP API",
       "Serves a page with tools for all of this, the API of that page, and those of OpenAI's images and of AUTOMATIC1111, until "
       "Ctrl-C. Models stay loaded within --memory. Only this machine can connect unless --listen names another address, "

@@ -28,8 +28,11 @@ static void print_result(const options *o, const zn_distill_result *r)
     facts_end(&f);
 }
 
-static int run_on(const options *o, zn_ranks *ranks)
+static int run_on(const options *given, zn_ranks *ranks)
 {
+    const options mine = monitor_options(given), *o = &mine;
+    if (o->file_count)
+        return usage_error("distill", "unexpected argument '%s': --data names the images or the data set", o->files[0]);
     if (!o->resume && (!o->teacher || !o->student))
         return usage_error("distill", "--teacher and --student are needed: weights to learn from, and a preset");
     const int wrong = monitor_check(o);

@@ -38,21 +38,9 @@ static void print_result(const options *o, const zn_train_result *r)
     facts_end(&f);
 }
 
-/* "train --resume RUN": what is a recipe otherwise names the run here. */
-static options name_run(const options *o)
-{
-    options mine = *o;
-    const int names_run = o->file_count == 1 && (is_folder(o->files[0]) || !file_exists(o->files[0]));
-    if (o->resume && !o->output && names_run) {
-        mine.output = o->files[0];
-        mine.file_count = 0;
-    }
-    return mine;
-}
-
 static int run_on(const options *given, zn_ranks *ranks)
 {
-    const options mine = name_run(given), *o = &mine;
+    const options mine = monitor_options(given), *o = &mine;
     const int wrong = monitor_check(o);
     if (wrong)
         return wrong;

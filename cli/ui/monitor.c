@@ -166,6 +166,17 @@ static int lacks_place(const char *folder)
     return status;
 }
 
+options monitor_options(const options *o)
+{
+    options mine = *o;
+    const int names_run = o->file_count == 1 && (is_folder(o->files[0]) || !file_exists(o->files[0]));
+    if (o->resume && !o->output && names_run) {
+        mine.output = o->files[0];
+        mine.file_count = 0;
+    }
+    return mine;
+}
+
 int monitor_check(const options *o)
 {
     if (!o->data && !o->resume)
@@ -281,13 +292,15 @@ static char *shell_word(const char *word)
     return text;
 }
 
+/* The device is not kept with the run: another machine may lack it. */
 static void tell_how_to_go_on(const monitor *m)
 {
     const options *o = m->o;
     char *run = shell_word(o->output), ranks[32] = "";
     if (m->ranks > 1)
         snprintf(ranks, sizeof ranks, "mpirun -np %d ", m->ranks);
-    note(o, "continue with: %szenith %s --resume -o %s", ranks, o->command->name, run);
+    note(o, "continue with: %szenith %s --resume %s%s%s", ranks, o->command->name, run, o->device ? " --device " : "",
+         o->device ? o->device : "");
     free(run);
 }
 

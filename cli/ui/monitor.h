@@ -28,6 +28,9 @@ typedef struct monitor {
     zn_options compute;
 } monitor;
 
+/* The options with "--resume RUN" understood: what is a recipe otherwise names the run there, as -o does. */
+options monitor_options(const options *o);
+
 /* Checks the options that every run needs, and that its folder can be created. Returns 0, or an exit status after
  * reporting an error. */
 int monitor_check(const options *o);

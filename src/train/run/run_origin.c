@@ -140,6 +140,17 @@ static void tell_other_order(const zn_run *r, int ranks, int parts)
     r->options.remark(r->options.user, sentence);
 }
 
+/* A run that was killed before its first checkpoint. */
+static void tell_start(const zn_run *r)
+{
+    char sentence[ZN_RUN_PATH + 64];
+    if (!r->options.resume || r->has_checkpoint || !r->options.remark)
+        return;
+    snprintf(sentence, sizeof sentence, "%s has no checkpoint yet: it starts again at its first step",
+             r->options.folder);
+    r->options.remark(r->options.user, sentence);
+}
+
 zn_status zn_run_note_origin(zn_run *r)
 {
     char path[ZN_RUN_PATH];
@@ -147,6 +158,7 @@ zn_status zn_run_note_origin(zn_run *r)
     const int ranks = zn_ranks_count(r->options.ranks), parts = r->trainer->parts;
     if (r->first == zn_run_steps_before(r, r->stage_count))
         return ZN_OK; /* nothing will be done */
+    tell_start(r);
     tell_other_order(r, ranks, parts);
     zn_json_out_format(&text, "{");
     if (!r->options.resume || r->origin.tells_options)

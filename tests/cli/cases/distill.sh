@@ -25,7 +25,7 @@ echo "status $?"
 grep -q $'left  [0-9]*/100004, loss [0-9.e+-]* \xe2\x96' seen || echo "no curve"
 grep -q '[0-9] img/s, encoder' seen || echo "no speed or stage"
 grep -o 'stopped after step' seen
-grep -o 'continue with: zenith distill --resume -o long' seen
+grep -o 'continue with: zenith distill --resume long' seen
 zenith distill --teacher random:taesana --student zenith-r --data pictures -o bad
 echo "status $?"
 zenith distill --teacher random:taesd --student nobody --data pictures -o bad

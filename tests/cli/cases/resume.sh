@@ -41,6 +41,13 @@ grep -o 'teacher.safetensors: .*' message
 zenith distill --teacher gone.safetensors --data pictures -o small --resume -q | grep '^steps'
 zenith distill --data pictures -o small --resume --steps 4
 echo "status $?"
+zenith distill --teacher gone.safetensors --resume small -q | grep '^steps'
+zenith distill pictures --teacher gone.safetensors --student student.yaml -o other
+echo "status $?"
+# Without a checkpoint a run starts again, and says so.
+zenith train zenith-hier --data pictures -o early --steps 1 -q | grep '^steps'
+rm early/checkpoint.safetensors
+zenith train --resume early --steps 1 | grep '^steps'
 
 # The images are those of the first call, from another folder too; --data names others, or where they are now.
 mkdir -p elsewhere
