@@ -4,7 +4,6 @@
 #include "commands.h"
 #include "files/share.h"
 #include "files/standard.h"
-#include "options/model_names.h"
 #include "ui/report.h"
 
 #include <stdlib.h>
@@ -76,13 +75,6 @@ static int add_own(const batch *b, zn_ranks *ranks)
     return failed;
 }
 
-static void model_fact(json *j, const zn_model_info *info)
-{
-    char *name = reported_model(info);
-    json_text(j, "model", name);
-    free(name);
-}
-
 static int run_files(session *s, const batch *b, const job_list *list, zn_ranks *ranks)
 {
     facts f;
@@ -96,7 +88,8 @@ static int run_files(session *s, const batch *b, const job_list *list, zn_ranks 
         json_close(&f.out, ']');
         json_integer(&f.out, "failed", failed);
         if (s->info)
-            model_fact(&f.out, s->info);
+            fact_model_name(&f, s->info);
+        session_precision_facts(s, &f.out);
     }
     if (b->end)
         b->end(s, &f);

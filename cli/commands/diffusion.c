@@ -228,7 +228,7 @@ static void report(const diffusion_command *c, const diffusion *d, const results
     const session *s = d->s;
     facts f;
     facts_begin(&f, s->o->json);
-    fact_text(&f, "model", s->info->architecture);
+    fact_model_name(&f, s->info);
     c->report(c->self, &f);
     if (c->inversions)
         diffusion_noise_facts(d, &f);
@@ -236,6 +236,8 @@ static void report(const diffusion_command *c, const diffusion *d, const results
     diffusion_sampler_facts(s->o, &f);
     results_facts(r, &f);
     fact_real(&f, "ms", ms, 1, "");
+    if (f.json)
+        session_precision_facts(s, &f.out);
     facts_end(&f);
 }
 
@@ -247,6 +249,8 @@ static int run(session *s, const diffusion_command *c, results *r)
     int status = c->make(c->self, &d, r);
     if (!status)
         status = results_write(r);
+    if (!status)
+        session_explain(s);
     if (!status && !results_to_standard_output(r) && (s->o->json || !s->o->quiet))
         report(c, &d, r, now_ms() - start);
     return status;

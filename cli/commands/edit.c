@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEPS = 100, MOST = 1000, MOST_AMOUNT = 100 }; /* MOST: maximum number of amounts */
+/* MOST: maximum number of amounts. Beyond USEFUL_AMOUNT no model of ours makes a good image. */
+enum { STEPS = 100, MOST = 1000, MOST_AMOUNT = 100, USEFUL_AMOUNT = 2 };
 
 typedef struct change {
     const options *o;
@@ -40,6 +41,17 @@ static int parse_amounts(change *c, const char *text)
     usage_error("edit", "--amount needs comma-separated numbers from -%d to %d, not '%s'", MOST_AMOUNT, MOST_AMOUNT,
                 text);
     return 0;
+}
+
+/* Before minutes of work. */
+static void remark_on_amounts(const change *c)
+{
+    double largest = 0;
+    for (int i = 0; i < c->count; i++)
+        largest = fabs(c->amounts[i]) > fabs(largest) ? c->amounts[i] : largest;
+    if (fabs(largest) > USEFUL_AMOUNT)
+        note(c->o, "--amount %g is far outside the useful range of about -1 to 1: the image will not look natural",
+             largest);
 }
 
 /* ---- attributes ---- */
@@ -245,6 +257,7 @@ int edit_run(const options *o)
     change c = { .o = &mine };
     int status = EXIT_USAGE;
     if (parse_amounts(&c, mine.amount)) {
+        remark_on_amounts(&c);
         const diffusion_command all = { .expected = c.count,
                                         .steps = STEPS,
                                         .inversions = 1,

@@ -53,7 +53,7 @@ static void report(const session *s, double ms)
 {
     facts f;
     facts_begin(&f, s->o->json);
-    fact_text(&f, "model", s->info->architecture);
+    fact_model_name(&f, s->info);
     fact_integer(&f, "points", s->o->points);
     fact_integer(&f, "seed", (int64_t)s->o->seed);
     fact_text(&f, "output", s->o->output);

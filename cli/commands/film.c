@@ -77,7 +77,7 @@ static void report(const trip *t)
     const double count = (double)p->written;
     facts f;
     facts_begin(&f, o->json);
-    fact_text(&f, "model", t->s->info->architecture);
+    fact_model_name(&f, t->s->info);
     fact_integer(&f, "width", p->width);
     fact_integer(&f, "height", p->height);
     fact_integer(&f, "frames", p->written);
@@ -93,6 +93,8 @@ static void report(const trip *t)
         fact_text(&f, "output", o->output);
     else if (f.json)
         json_null(&f.out, "output");
+    if (f.json)
+        session_precision_facts(t->s, &f.out);
     facts_end(&f);
 }
 
@@ -124,6 +126,7 @@ static int run(const options *o, unsigned needs, int measured, zn_status (*proce
         else if (status != ZN_OK)
             complain_about(o->files[0]);
         else {
+            session_explain(&s);
             remark(&t);
             if (o->json || !o->quiet || measured)
                 report(&t);

@@ -76,6 +76,8 @@ static zn_status by_diffusion(session *s, const char *input, trip *t)
     if (status == ZN_OK)
         status = diffusion_render(&t->d, p.cond, p.noise, 0, &t->result);
     t->decode_ms = now_ms() - start;
+    if (status == ZN_OK)
+        session_explain(s);
     t->original = p.picture;
     if (status == ZN_OK && t->original->grey)
         zn_image_make_grey(t->result);
@@ -245,12 +247,14 @@ static void report(const session *s, const trip *t)
     const options *o = s->o;
     facts f;
     facts_begin(&f, o->json);
-    fact_text(&f, "model", s->info->architecture);
+    fact_model_name(&f, s->info);
     figures(s, t, &f);
     if (o->output)
         fact_text(&f, "output", o->output);
     else if (f.json)
         json_null(&f.out, "output");
+    if (f.json)
+        session_precision_facts(s, &f.out);
     facts_end(&f);
 }
 

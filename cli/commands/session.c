@@ -3,11 +3,14 @@
 
 #include "commands.h"
 #include "commands/diffusion.h"
+#include "commands/film.h"
 #include "files/files.h"
 #include "options/compute.h"
 #include "options/model_names.h"
+#include "ui/facts.h"
 #include "ui/report.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,6 +113,8 @@ int session_open(session *s, const options *o, const char *name, unsigned needs)
     if (o->blend && (o->tile <= 0 || !s->info->clip_frames))
         return usage_error(o->command->name, "--blend needs --tile N and a video autoencoder, such as wan21-vae");
     interrupt_catch();
+    if (s->info->diffuses || names_video(o)) /* these take a minute and more */
+        s->bar.line_ms = progress_line_ms();
     if (s->info->diffuses && diffusion_attach(s) != ZN_OK) {
         complain("%s", zn_error_text());
         return EXIT_FAILURE;
@@ -144,8 +149,34 @@ void print_plan(const options *o, const char *plan)
     }
 }
 
-void session_explain(const session *s)
+static double precision_share(const session *s)
 {
+    return s->codec ? zn_codec_precision_share(s->codec) : s->diffusion ? zn_diffae_precision_share(s->diffusion) : NAN;
+}
+
+void session_precision_facts(const session *s, json *j)
+{
+    const double share = precision_share(s);
+    if (!s->o->precision || isnan(share))
+        return;
+    facts f = { .json = 1, .out = *j };
+    fact_precision(&f, zn_precision_name(s->o->precision), share);
+    *j = f.out;
+}
+
+static void tell_precision(session *s)
+{
+    const int asked = s->o->precision;
+    if (asked <= ZN_PRECISION_F32 || s->told_precision || precision_share(s) != 0)
+        return;
+    s->told_precision = 1;
+    progress_erase();
+    note(s->o, "computed in f32: this processor is not faster in %s", zn_precision_name(asked));
+}
+
+void session_explain(session *s)
+{
+    tell_precision(s);
     if (s->o->verbose && s->codec)
         print_plan(s->o, zn_codec_plan(s->codec));
 }

@@ -3,6 +3,7 @@
 #define ZN_CLI_SESSION_H
 
 #include "options/options.h"
+#include "ui/json.h"
 #include "ui/progress.h"
 
 typedef struct session {
@@ -15,7 +16,7 @@ typedef struct session {
     void *own;       /* data of the command */
     char *wrote;     /* decode of a video: its first image, reported as the job's result */
     progress bar;
-    int told_slow; /* the remark about a slow plan was printed; it is printed once */
+    int told_slow, told_precision; /* the remark was printed; it is printed once */
 } session;
 
 enum {
@@ -34,9 +35,12 @@ int model_open(const options *o, const char *name, zn_model **out);
  * Ctrl-C. Returns 0, or an exit status after reporting an error. Opening again replaces the model. */
 int session_open(session *s, const options *o, const char *name, unsigned needs);
 void session_close(session *s);
-/* With -v: prints how the last call was divided into tiles and segments. */
 /* Prints a plan of several lines. */
 void print_plan(const options *o, const char *plan);
-void session_explain(const session *s);
+/* After a call: a remark, once, if it did not use the precision of --precision; and with -v how it was divided into
+ * tiles and segments. */
+void session_explain(session *s);
+/* With --precision, members of the JSON object: the precision used, the one asked for, and its share. */
+void session_precision_facts(const session *s, json *j);
 
 #endif

@@ -20,7 +20,8 @@ char *model_name(const char *path)
 
 char *reported_model(const zn_model_info *info)
 {
-    return info->restores && !info->is_random ? model_name(info->path) : must_copy(info->architecture);
+    return (info->restores || info->diffuses) && !info->is_random ? model_name(info->path)
+                                                                  : must_copy(info->architecture);
 }
 
 typedef struct name_list {

@@ -7,8 +7,9 @@
 /* The name of a model that zn_models_visit found at this path: the name of its files, or the folder of a training run,
  * whose file is always called "model". The caller frees it. */
 char *model_name(const char *path);
-/* What reports call a model; the caller frees it. For a restorer it is the name of its weights, since those of one
- * architecture were trained for different purposes; else the architecture, which latents name too. */
+/* What reports call a model; the caller frees it. For a restorer and a diffusion autoencoder it is the name of its
+ * weights, since those of one architecture were trained for different purposes; else the architecture, which latents
+ * name too. */
 char *reported_model(const zn_model_info *info);
 
 /* Reports that no model has this name, suggests the nearest name, and says where to get weights. */

@@ -1,10 +1,12 @@
 /* Prints facts for people and for scripts from the same calls. */
 #include "ui/facts.h"
 
+#include "options/model_names.h"
 #include "ui/report.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The JSON object of this process. It stays open until facts_print adds the error. */
@@ -53,6 +55,13 @@ void facts_print(int status)
         json_text(&object, "error", report_error());
     json_close(&object, '}');
     json_print(&object);
+}
+
+void fact_model_name(facts *f, const zn_model_info *info)
+{
+    char *name = reported_model(info);
+    fact_text(f, "model", name);
+    free(name);
 }
 
 void fact_precision(facts *f, const char *asked, double share)

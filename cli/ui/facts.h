@@ -29,6 +29,8 @@ void fact_real(facts *f, const char *key, double value, int decimals, const char
 void fact_bytes(facts *f, const char *key, int64_t value);
 /* psnr, ssim, max_difference. For equal images psnr is null in JSON and "identical" is true. */
 void fact_difference(facts *f, const zn_image_difference *d);
+/* The model as reports call it (reported_model). */
+void fact_model_name(facts *f, const zn_model_info *info);
 /* The precision used: `asked` for this share of the operations, f32 for the others. */
 void fact_precision(facts *f, const char *asked, double share);
 

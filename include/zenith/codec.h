@@ -37,6 +37,10 @@ ZN_API const char *zn_codec_plan(const zn_codec *codec);
 /* Arithmetic of the last call over that of the image processed at once: 1, or more where a small memory budget makes
  * pieces overlap. Known during the call too, from the first progress report on. */
 ZN_API double zn_codec_overhead(const zn_codec *codec);
+/* Share of the operations of the last call that were computed in the requested precision of 16 bits; the others are
+ * f32, and all of them are where the processor is not faster with 16 bits. Known like the overhead; NaN before the
+ * first call. */
+ZN_API double zn_codec_precision_share(const zn_codec *codec);
 
 /* One row for each layer of the last profiled call; valid until the next call. */
 typedef struct zn_profile_row {

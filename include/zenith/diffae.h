@@ -32,6 +32,9 @@ ZN_API void zn_diffae_free(zn_diffae *d);
 ZN_API int zn_diffae_width(const zn_diffae *d);
 ZN_API size_t zn_diffae_noise_size(const zn_diffae *d, int count);
 
+/* As zn_codec_precision_share, of the networks that were used last; NaN if none was. */
+ZN_API double zn_diffae_precision_share(const zn_diffae *d);
+
 /* The centre of a photo, scaled to the model's size. */
 ZN_API ZN_MUST_USE zn_status zn_diffae_fit(const zn_diffae *d, const zn_image *photo, zn_image **out);
 

@@ -104,6 +104,12 @@ mine=$source/weights/zenith-r.safetensors
 "$zenith" decode -q -m "$mine" still.safetensors --rate 25 -o back.mp4 || fail "zenith-r: decode"
 [[ $(times back.mp4 | wc -l) == 10 ]] || fail "zenith-r: $(times back.mp4 | wc -l) frames"
 
+# Restored: the model is the one that was used.
+for fast in "" --fast; do
+    ZENITH_MODELS=$source/weights "$zenith" restore $fast plain.mp4 -o restored.mp4 >out.txt 2>err.txt || fail "restore $fast: $(cat err.txt)"
+    grep -qx "model           zenith-restore${fast#-}" out.txt || fail "restore $fast: $(grep ^model out.txt)"
+done
+
 # Stopped in the middle: nothing is left.
 make_film -f lavfi -i testsrc2=size=320x240:rate=25:duration=60 -c:v libx264 -preset ultrafast long.mp4
 "$zenith" reconstruct -q -m "$model" long.mp4 -o stopped.mp4 2>/dev/null &

@@ -9,6 +9,7 @@
 #include "pipeline/bench/profile.h"
 #include "pipeline/codec/codec.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -213,6 +214,11 @@ zn_status zn_decode(zn_codec *c, const zn_latent *latent, zn_image **out) { retu
 const char *zn_codec_plan(const zn_codec *c) { return c->runner[c->last] ? zn_runner_plan(c->runner[c->last]) : ""; }
 
 double zn_codec_overhead(const zn_codec *c) { return c->runner[c->last] ? zn_runner_overhead(c->runner[c->last]) : 1; }
+
+double zn_codec_precision_share(const zn_codec *c)
+{
+    return c->runner[c->last] ? zn_runner_coarse(c->runner[c->last]) : NAN;
+}
 
 /* Made when asked for, since the roofline needs a measurement of the machine. */
 int zn_codec_profile(zn_codec *c, const zn_profile_row **rows)

@@ -8,6 +8,7 @@
 #include "models/diffae/diffae_files.h"
 #include "train/data/pictures.h"
 
+#include <math.h>
 #include <string.h>
 
 zn_status zn_diffae_new(const zn_model *model, const zn_options *options, zn_diffae **out)
@@ -77,6 +78,15 @@ zn_status zn_diffae_network(zn_diffae *d, zn_part part, int64_t n, zn_diffae_kep
                                       .math = d->compute.math,
                                       .whole = true };
     return zn_exec_new(k->network.graph, &k->network.output, 1, &options, &k->exec);
+}
+
+double zn_diffae_precision_share(const zn_diffae *d)
+{
+    double share = NAN;
+    for (int part = 0; part < ZN_PARTS; part++)
+        if (d->part[part].exec)
+            share = fmax(share, zn_exec_coarse(d->part[part].exec));
+    return share;
 }
 
 zn_status zn_diffae_check_picture(const zn_diffae *d, const zn_image *picture)

@@ -14,6 +14,12 @@ export ZENITH_MODELS=$PWD/models
 zenith models --json | grep -o '"diffae-faces"' | head -1
 zenith edit --list
 zenith edit -q pictures/1.png --attribute smile --random-noise --steps 2 -o edit.png && echo "edited"
+zenith edit -q pictures/1.png --attribute smile --random-noise --steps 2 -o edit.png --json | jsoncheck -p model
+zenith reconstruct -q pictures/1.png -m diffae-faces --random-noise --steps 2 --json | jsoncheck -p model
+zenith edit pictures/1.png --attribute smile --amount=0,-50 --random-noise --steps 2 -o edit.png 2>&1 | grep -e --amount
+zenith edit pictures/1.png --attribute smile --amount=-1,2 --random-noise --steps 2 -o edit.png 2>&1 | grep -e --amount
+# In a log there is a line now and then; on a terminal a bar.
+ZENITH_LOG_SECONDS=0.001 zenith edit pictures/1.png --attribute smile -o edit.png 2>&1 | grep -oE '^zenith: (encode pictures/1.png|render): [0-9]+%' | sed 's/[0-9]*%//' | uniq
 zenith interpolate -q pictures/*.png --random-noise --frames 2 --steps 2 -o both.png && echo "interpolated"
 makeimage grey.png 64 64 1 8 grey
 zenith edit -q grey.png --attribute smile --random-noise --steps 2 -o greyed.png
