@@ -121,6 +121,24 @@ static void describe_model(work *w)
     }
 }
 
+/* After a failure to open it: a model for other commands gets its own sentence. */
+static void complain_of_model(const work *w, zn_status opened)
+{
+    static const char advice[] = "docs/generate.md lists the files to download";
+    static const char pull[] = "'zenith pull z-image-turbo' fetches it, ";
+    const parameters *p = &w->p;
+    const int nothing_named = opened == ZN_ENOTFOUND && !w->o->model && !w->o->from && !p->transformer;
+    char *why = must_copy(zn_error_text());
+    const int advise = nothing_named && !strstr(why, advice);
+    zn_model *other = NULL;
+    if (w->o->model && !p->transformer && zn_model_find_released(w->o->model, &other) == ZN_OK)
+        complain("%s makes no images from prompts; 'zenith models' shows which models generate", w->o->model);
+    else
+        complain("%s%s%s%s", why, advise ? "; " : "", advise ? pull : "", advise ? advice : "");
+    zn_model_free(other);
+    free(why);
+}
+
 static int open_model(work *w)
 {
     const parameters *p = &w->p;
@@ -132,11 +150,7 @@ static int open_model(work *w)
     const zn_options compute = compute_options(&mine, NULL);
     const zn_status opened = zn_generator_open(&files, &compute, &w->generator);
     if (opened != ZN_OK) {
-        static const char advice[] = "docs/generate.md lists the files to download";
-        static const char pull[] = "'zenith pull z-image-turbo' fetches it, ";
-        const int nothing_named = opened == ZN_ENOTFOUND && !w->o->model && !w->o->from && !p->transformer;
-        const int advise = nothing_named && !strstr(zn_error_text(), advice);
-        complain("%s%s%s%s", zn_error_text(), advise ? "; " : "", advise ? pull : "", advise ? advice : "");
+        complain_of_model(w, opened);
         return EXIT_FAILURE;
     }
     int status = 0;

@@ -4,6 +4,7 @@
 #include "commands.h"
 #include "commands/diffusion.h"
 #include "commands/film.h"
+#include "commands/info.h"
 #include "files/files.h"
 #include "options/compute.h"
 #include "options/model_names.h"
@@ -15,6 +16,17 @@
 #include <string.h>
 
 static const char random_prefix[] = "random:";
+
+/* After a failure to open weights that are there. */
+static void complain_of_opening(const char *name)
+{
+    char *why = must_copy(zn_error_text());
+    if (name && is_folder(name) && is_generator(name, 1))
+        complain_of_generator(name);
+    else
+        complain("%s", why);
+    free(why);
+}
 
 int model_open(const options *o, const char *name, zn_model **out)
 {
@@ -38,7 +50,7 @@ int model_open(const options *o, const char *name, zn_model **out)
     if (!name && status == ZN_ENOTFOUND)
         complain("%s; 'zenith help models' says where to get weights", zn_error_text());
     else if (!is_missing_model(name))
-        complain("%s", zn_error_text());
+        complain_of_opening(name);
     return EXIT_FAILURE;
 }
 
@@ -63,6 +75,8 @@ static int lacks(const zn_model_info *m, unsigned needs)
     else if (m->diffuses && (needs & (NEED_ENCODER | NEED_DECODER)))
         complain("%s: the model %s is a diffusion autoencoder: reconstruct, edit, interpolate and sample use it",
                  m->path, m->architecture);
+    else if (m->restores && coding)
+        complain("%s: the model %s restores images: restore, upscale and eval use it", m->path, m->architecture);
     else if (no_encoder || ((needs & NEED_DECODER) && !m->has_decoder))
         complain("%s: the model %s has no %s", m->path, m->architecture, no_encoder ? "encoder" : "decoder");
     else

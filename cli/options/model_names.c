@@ -41,6 +41,26 @@ static void visit(void *user, const char *path, const zn_model_info *info, const
         add_name(user, model_name(path));
 }
 
+/* A name that zn_generators_visit may find. */
+typedef struct wanted {
+    const char *name;
+    int found;
+} wanted;
+
+static void visit_generator(void *user, const char *folder)
+{
+    wanted *w = user;
+    char *name = model_name(folder);
+    w->found |= !strcmp(name, w->name);
+    free(name);
+}
+
+static int generates(const char *name)
+{
+    wanted w = { .name = name };
+    return zn_generators_visit(visit_generator, &w) == ZN_OK && w.found;
+}
+
 static int is_architecture(const char *name)
 {
     const char *description;
@@ -50,12 +70,19 @@ static int is_architecture(const char *name)
     return 0;
 }
 
+void complain_of_generator(const char *name)
+{
+    complain("%s is a generator of images from prompts: 'zenith generate' uses it", name);
+}
+
 void complain_of_missing_model(const char *name)
 {
     static const char advice[] = "'zenith models' lists those found, 'zenith help models' says where to get weights";
     name_list found = { 0 };
     const char *near = zn_models_visit(visit, &found) == ZN_OK ? nearest_word(name, found.items, found.count) : NULL;
-    if (zn_published_find(name))
+    if (generates(name))
+        complain_of_generator(name);
+    else if (zn_published_find(name))
         complain("no weights of %s are found; 'zenith pull %s' fetches them", name, name);
     else if (is_architecture(name))
         complain("no weights of %s are found; %s", name, advice);

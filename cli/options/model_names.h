@@ -12,7 +12,11 @@ char *model_name(const char *path);
  * name too. */
 char *reported_model(const zn_model_info *info);
 
-/* Reports that no model has this name, suggests the nearest name, and says where to get weights. */
+/* Reports that a model of zenith generate was given to another command. */
+void complain_of_generator(const char *name);
+
+/* Reports that no model has this name, suggests the nearest name, and says where to get weights; or that it is one of
+ * zenith generate. */
 void complain_of_missing_model(const char *name);
 
 /* Reports that random:NAME names no architecture, and suggests the nearest. */

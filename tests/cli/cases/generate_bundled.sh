@@ -20,6 +20,15 @@ zenith info --json "$ZENITH_MODELS/zenith-mini" | grep -oE '"dtype": "[A-Z0-9]+"
 zenith info "$ZENITH_MODELS/zenith-mini" | grep -o 'Portraits look like photos'
 zenith generate --help | tr -s '\n ' ' ' | grep -oE 'bundled zenith-mini, which draws portraits and pets of 128x128|Z-Image-Turbo \(6'
 zenith models | grep -o 'zenith-mini *generates'
+# Other commands say what it is, and generate says what others are.
+for command in "eval --data ." "encode photo.png" "restore photo.png -o r.png"; do
+    zenith $command -m zenith-mini
+    echo "${command%% *} $?"
+done
+cp -rs "$ZENITH_MODELS/zenith-mini" mini
+zenith encode photo.png -m ./mini
+zenith generate "a portrait of a man" -m zenith-r -o no.png
+zenith generate "a portrait of a man" -m diffae-faces -o no.png
 # Models of the user come first, z-image-turbo before all; a folder without all parts is not taken.
 mkdir models
 tinymodel models/tiny || exit 1
