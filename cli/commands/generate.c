@@ -31,8 +31,18 @@ typedef struct work {
     uint64_t seed;      /* of the first */
     zn_ranks *ranks;
     int told_preview;
-    int told_cut; /* for the current image */
+    int told_cut;   /* for the current image */
+    char **remarks; /* on the settings, for JSON */
+    int remark_count;
 } work;
+
+/* Prints a remark and keeps it for JSON, which has them with --quiet too. Takes the text over. */
+static void remark(work *w, char *text)
+{
+    note(w->o, "%s", text);
+    w->remarks = must_alloc(w->remarks, (size_t)(w->remark_count + 1) * sizeof *w->remarks);
+    w->remarks[w->remark_count++] = text;
+}
 
 /* ---- progress ---- */
 
@@ -182,18 +192,15 @@ static zn_generation request_of(work *w)
 }
 
 /* The first prompt that the model does not understand. */
-static void explain_prompts(const work *w)
+static void explain_prompts(work *w)
 {
     const char *name = w->p.model ? w->p.model : "the model";
     char text[512];
     for (int i = 0; i < w->prompts.count; i++) {
-        const char *remark = parameters_prompt_remark(name, &w->about, w->prompts.items[i], text);
-        if (!remark)
+        const char *why = parameters_prompt_remark(name, &w->about, w->prompts.items[i], text);
+        if (!why)
             continue;
-        if (w->prompts.count > 1)
-            note(w->o, "prompt %d: %s", i + 1, remark);
-        else
-            note(w->o, "%s", remark);
+        remark(w, w->prompts.count > 1 ? must_print("prompt %d: %s", i + 1, why) : must_copy(why));
         return;
     }
 }
@@ -204,13 +211,13 @@ static void complete(work *w)
     const int sized = w->p.width || !w->image; /* otherwise as large as the image */
     char text[128];
     parameters_complete(&w->p, w->generator);
-    const char *remark = parameters_size_remark(w->generator, sized ? w->p.width : w->image->width,
-                                                sized ? w->p.height : w->image->height, text);
-    if (remark)
-        note(w->o, "%s", remark);
+    const char *size = parameters_size_remark(w->generator, sized ? w->p.width : w->image->width,
+                                              sized ? w->p.height : w->image->height, text);
+    if (size)
+        remark(w, must_copy(size));
     if (w->o->negative && *w->o->negative && w->p.guidance <= 0)
-        note(w->o, "--negative has no effect %s --guidance%s%s", w->o->guidance ? "with" : "without",
-             w->o->guidance ? " " : "", w->o->guidance ? w->o->guidance : "");
+        remark(w, must_print("--negative has no effect %s --guidance%s%s", w->o->guidance ? "with" : "without",
+                             w->o->guidance ? " " : "", w->o->guidance ? w->o->guidance : ""));
     explain_prompts(w);
 }
 
@@ -448,6 +455,10 @@ static int make_all(work *w)
     facts_begin(&f, w->o->json);
     if (f.json) {
         json_text(&f.out, "model", w->p.model ? w->p.model : w->p.transformer);
+        json_open(&f.out, "remarks", '[');
+        for (int i = 0; i < w->remark_count; i++)
+            json_text(&f.out, NULL, w->remarks[i]);
+        json_close(&f.out, ']');
         json_open(&f.out, "images", '[');
     }
     status = ranks_agree(w->ranks, status);
@@ -520,6 +531,9 @@ static int run(const options *o, zn_ranks *ranks)
     zn_image_free(w.mask);
     prompts_free(&w.prompts);
     parameters_free(&w.p);
+    for (int i = 0; i < w.remark_count; i++)
+        free(w.remarks[i]);
+    free(w.remarks);
     return status;
 }
 

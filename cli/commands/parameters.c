@@ -75,6 +75,47 @@ static int has_word(const char *text, const char *word, size_t length)
     return 0;
 }
 
+static int count_words(const char *text)
+{
+    int count = 0;
+    for (; *(text += strspn(text, " \t\n,")); text += strcspn(text, " \t\n,"))
+        count++;
+    return count;
+}
+
+/* True if the text begins with the same three words as one of the examples, "a portrait of". */
+static int begins_like(const char *text, const char *examples)
+{
+    for (size_t line; *examples; examples += line + (examples[line] == '\n')) {
+        size_t length = 0;
+        line = strcspn(examples, "\n");
+        for (int words = 0; words < 3 && length < line; words++) {
+            length += strspn(examples + length, " ");
+            length += strcspn(examples + length, " \n");
+        }
+        if (!strncasecmp(text, examples, length) && !isalnum((unsigned char)text[length]))
+            return 1;
+    }
+    return 0;
+}
+
+/* A small model knows the captions that it was trained on; what has another form, or far more words, confuses it. */
+static const char *form_remark(const char *model, const zn_generator_about *about, const char *prompt, char text[512])
+{
+    const char *first = about->examples, *last = strrchr(first, '\n');
+    int longest = 0;
+    for (const char *line = first; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+        char *one = must_print("%.*s", (int)strcspn(line, "\n"), line);
+        longest = count_words(one) > longest ? count_words(one) : longest;
+        free(one);
+    }
+    if (!longest || (begins_like(prompt + strspn(prompt, " "), first) && 2 * count_words(prompt) <= 3 * longest))
+        return NULL;
+    snprintf(text, 512, "%s was trained on prompts such as \"%.*s\"%s%s%s: other and longer ones give worse images",
+             model, (int)strcspn(first, "\n"), first, last ? " or \"" : "", last ? last + 1 : "", last ? "\"" : "");
+    return text;
+}
+
 const char *parameters_prompt_remark(const char *model, const zn_generator_about *about, const char *prompt,
                                      char text[512])
 {
@@ -84,7 +125,7 @@ const char *parameters_prompt_remark(const char *model, const zn_generator_about
     for (const char *word = about->subjects; *word; word += length + (word[length] == '\n')) {
         length = strcspn(word, "\n");
         if (has_word(prompt, word, length))
-            return NULL;
+            return form_remark(model, about, prompt, text);
     }
     const int example = (int)strcspn(about->examples, "\n");
     snprintf(text, 512,

@@ -40,7 +40,8 @@ void parameters_free(parameters *p);
 void parameters_complete(parameters *p, const zn_generator *g);
 /* What to say about an image of this size (0: the model's), in text; NULL: nothing. */
 const char *parameters_size_remark(const zn_generator *g, int width, int height, char text[128]);
-/* What to say where a prompt has none of the subjects that a model knows, in text; NULL: nothing. */
+/* What to say where a prompt has none of the subjects that a model knows, or not the form of its examples, in text;
+ * NULL: nothing. */
 const char *parameters_prompt_remark(const char *model, const zn_generator_about *about, const char *prompt,
                                      char text[512]);
 /* Sets the size to that of an image to start from, each side rounded to one that generators can make, if none is set

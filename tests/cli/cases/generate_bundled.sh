@@ -12,8 +12,13 @@ zenith generate "a portrait of a man" --seed 1 --steps 1 --size 64 -o small.png 
 zenith generate "A Portrait of a MAN" --seed 1 --steps 1 --size 64 -o capitals.png -q && zenith compare --json --lpips none small.png capitals.png | jsoncheck -p identical # it learned from small letters
 zenith generate "a portrait of a man" --seed 1 --steps 1 --size 64 -o small.png | sed -E 's/[0-9.]+ s$/N s/'
 zenith generate "a red fox" --seed 1 --steps 1 -o fox.png | sed -E 's/[0-9.]+ s$/N s/'
-printf 'a Persian cat\na photo of a sports car\na scatter of dogmas\n' | zenith generate --prompts - --seed 1 --steps 1 -o list/ >/dev/null
+printf 'a photo of a Persian cat\na photo of a sports car\na scatter of dogmas\n' | zenith generate --prompts - --seed 1 --steps 1 -o list/ >/dev/null
 zenith generate "a photo of a beagle" --seed 1 --steps 1 --size 256 -o large.png --json | jsoncheck -p model
+# A prompt of another form than those it was trained on, or a long one, gets a remark too, which JSON has as well.
+zenith generate "portrait of a smiling woman" --seed 1 --steps 1 -o form.png >/dev/null
+zenith generate "a portrait of an old wizard with a long white beard in a dark forest, oil painting" --seed 1 --steps 1 -o long.png -q --json |
+    grep -oE '"remarks": \[[^]]*'
+zenith generate "A photo of a german shorthaired, a dog" --seed 1 --steps 1 -o known.png --json | grep -oE '"remarks": \[[^]]*'
 makeimage photo.png 300 200
 zenith generate "a portrait of a man" --image photo.png --seed 1 --steps 2 -o from.png -m zenith-mini | sed -E 's/[0-9.]+ s$/N s/'
 zenith info --json "$ZENITH_MODELS/zenith-mini" | grep -oE '"dtype": "[A-Z0-9]+"'
