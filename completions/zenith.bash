@@ -245,7 +245,7 @@ _zenith() {
         -t | --threads) compopt +o default 2>/dev/null; return ;;
         esac ;;
     dataset)
-        operands="build info show" options="--output --size --crops --clips --rate --count --heldout --format --quality --lossless --threads --seed --show --json --quiet --verbose --version --help"
+        operands="build info show" options="--output --force --size --crops --clips --rate --count --heldout --format --quality --lossless --threads --seed --show --json --quiet --verbose --version --help"
         case $previous in
         -o | --output) return ;;
         --size) compopt +o default 2>/dev/null; return ;;

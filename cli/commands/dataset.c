@@ -43,7 +43,24 @@ static int check_build(const options *o)
         return usage_error("dataset", "--rate is for --clips");
     if (o->format && strcmp(o->format, "png") && strcmp(o->format, "jpg") && strcmp(o->format, "webp"))
         return usage_error("dataset", "cannot store '%s' images, only png, jpg or webp", o->format);
+    if (file_exists(o->output) && !o->force) {
+        complain("%s already exists; use --force to replace it", o->output);
+        return EXIT_FAILURE;
+    }
     return lacks_folder(o->output);
+}
+
+/* A folder of photos is taken for frames, which nobody would notice before training. */
+static void remark_on_clips(const options *o, const zn_dataset_build_result *r)
+{
+    static const char advice[] =
+        "look like separate photos, not like frames of a video; without --clips they are stored "
+        "as photos";
+    if (r->unrelated && r->photos == 1 && o->file_count == 2)
+        note(o, "the images of %s %s", o->files[1], advice);
+    else if (r->unrelated)
+        note(o, "the images of %lld of %lld videos or folders %s", (long long)r->unrelated, (long long)r->photos,
+             advice);
 }
 
 static void print_built(const options *o, const zn_dataset_build_result *r)
@@ -85,6 +102,7 @@ static int build_on(const options *o, zn_ranks *ranks)
     if (zn_dataset_build(&b, &r) != ZN_OK)
         return failed();
     progress_erase();
+    remark_on_clips(o, &r);
     print_built(o, &r);
     return r.skipped ? EXIT_FAILURE : 0;
 }
@@ -212,6 +230,7 @@ static int check_options(const options *o, const char *action, int bit)
         { "size", o->side != 0, BUILD | SHOW },
         { "crops", o->crops != 0, BUILD },
         { "clips", o->clips != 0, BUILD },
+        { "force", o->force, BUILD },
         { "rate", o->rate != 0, BUILD },
         { "count", o->count != 0, SHOW },
         { "heldout", o->heldout != 0, INFO },

@@ -54,6 +54,7 @@ typedef struct zn_dataset_build_result {
     int64_t pictures; /* in the set */
     int64_t bytes;    /* of the file */
     double seconds;
+    int64_t unrelated; /* with clips: of `photos`, those whose successive images differ as unrelated photos do */
 } zn_dataset_build_result;
 
 /* Unreadable photos are skipped; if none can be read, or the file cannot be written, no file is left. */

@@ -468,12 +468,14 @@ class zn_dataset_build_result(Structure):
     pictures: int
     bytes: int
     seconds: float
+    unrelated: int
     _fields_ = [
         ("photos", c_int64),
         ("skipped", c_int64),
         ("pictures", c_int64),
         ("bytes", c_int64),
         ("seconds", c_double),
+        ("unrelated", c_int64),
     ]
 
 

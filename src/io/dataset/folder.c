@@ -15,7 +15,8 @@
 enum { PATH_SIZE = 4096, MAX_DEPTH = 16 };
 
 /* Extensions of files that are wanted; the list ends with NULL. */
-static const char *const pictures[] = { ".png", ".jpg", ".jpeg", ".webp", NULL };
+static const char *const pictures[] = { ".png",  ".jpg", ".jpeg", ".webp", ".heic", ".heif",
+                                        ".avif", ".tif", ".tiff", ".bmp",  NULL };
 static const char *const films[] = { ".mp4", ".m4v", ".mkv", ".webm", ".mov", ".avi", ".gif", NULL };
 
 static bool has_extension(const char *name, const char *const *extensions)

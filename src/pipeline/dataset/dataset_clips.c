@@ -12,6 +12,7 @@
 #include <zenith/film.h>
 
 #include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,7 @@ typedef struct builder {
     int width, height;                /* of a frame in it */
     int filled;                       /* frames in it */
     int64_t clips, taken;             /* of the source: clips written, frames taken */
+    double change, spread;            /* of the source: sums over frames after another in a clip */
     char first[PATH_SIZE], why[1024]; /* the source that was skipped first, and its error */
     zn_dataset_build_result result;
 } builder;
@@ -86,6 +88,20 @@ static zn_region middle_of(const builder *b, const zn_image *frame)
     return (zn_region){ (frame->width - width) / 2, (frame->height - height) / 2, width, height };
 }
 
+/* How much a frame differs from the one before it, and from its own mean: in a video the first is far less. */
+static void measure_change(builder *b, const uint8_t *before, const uint8_t *now, size_t bytes)
+{
+    double sum = 0, change = 0, spread = 0;
+    for (size_t i = 0; i < bytes; i++) {
+        sum += now[i];
+        change += abs(now[i] - before[i]);
+    }
+    for (size_t i = 0; i < bytes; i++)
+        spread += fabs(now[i] - sum / (double)bytes);
+    b->change += change / (double)bytes;
+    b->spread += spread / (double)bytes;
+}
+
 static zn_status add_frame(builder *b, const zn_image *frame)
 {
     zn_image *small;
@@ -93,7 +109,10 @@ static zn_status add_frame(builder *b, const zn_image *frame)
         ZN_TRY(begin_strip(b, frame));
     ZN_TRY(zn_image_shrink(frame, middle_of(b, frame), b->width, b->height, &small));
     const size_t bytes = (size_t)b->width * (size_t)b->height * 3;
-    memcpy((uint8_t *)b->strip->pixels + bytes * (size_t)b->filled, small->pixels, bytes);
+    uint8_t *at = (uint8_t *)b->strip->pixels + bytes * (size_t)b->filled;
+    memcpy(at, small->pixels, bytes);
+    if (b->filled)
+        measure_change(b, at - bytes, at, bytes);
     zn_image_free(small);
     b->taken++;
     return ++b->filled == b->o->clips ? write_clip(b) : ZN_OK;
@@ -132,13 +151,21 @@ static zn_status end_skips(const builder *b)
                : ZN_FAIL(ZN_ENOTFOUND, "%s: no clip of %d frames could be made", b->o->output, b->o->clips);
 }
 
+static void forget_source(builder *b)
+{
+    drop_strip(b);
+    b->taken = b->clips = 0;
+    b->change = b->spread = 0;
+}
+
 /* The end of a source; what does not fill a clip is dropped. */
 static zn_status end_source(builder *b)
 {
+    static const double alike = 0.9; /* photos have 1.05 and more, videos less than 0.6 at one frame a second */
     const int64_t taken = b->taken, clips = b->clips;
-    drop_strip(b);
-    b->taken = b->clips = 0;
     b->result.photos += clips > 0;
+    b->result.unrelated += clips > 0 && b->change > alike * b->spread;
+    forget_source(b);
     if (!clips)
         return ZN_FAIL(ZN_EINVALID, "has only %lld frame%s, fewer than the %d of a clip", (long long)taken,
                        taken == 1 ? "" : "s", b->o->clips);
@@ -181,8 +208,7 @@ static zn_status read_film(builder *b, int input, const char *path, double begin
 /* Whether a source that failed ends the work; else it is skipped. What was written of it before it failed stays. */
 static bool ends_build(builder *b, zn_status status)
 {
-    drop_strip(b);
-    b->taken = b->clips = 0;
+    forget_source(b);
     return status == ZN_ENOMEM || status == ZN_ECANCELLED || status == ZN_EIO;
 }
 

@@ -9,17 +9,27 @@ zenith dataset build --clips 5 frames short -o clips.lmdb --size 40 --format png
 zenith dataset build --clips 5 frames -o whole.lmdb --format png | grep -E '^(videos|clips)'
 zenith dataset info clips.lmdb --json | jsoncheck -p clips least_frames most_width most_height
 zenith dataset info clips.lmdb | grep -E '^(clips|frames|width|height)'
+# Photos of one size are not frames, and a remark says so.
+u32() { printf "\\x$(printf %02x $(($1 % 256)))\\x$(printf %02x $(($1 / 256)))\\0\\0"; }
+mkdir photos
+for n in 1 2; do
+    {
+        printf BM; u32 822; u32 0; u32 54; u32 40; u32 16; u32 16; printf '\1\0\30\0'; u32 0; u32 768; u32 0; u32 0; u32 0; u32 0
+        awk "BEGIN { x = $n; for (i = 0; i < 768; i++) { x = (x * 1103 + 12345) % 65536; printf \"%c\", 33 + int(x / 1024) } }"
+    } >photos/$n.bmp
+done
+zenith dataset build --clips 2 photos -o photos.lmdb >/dev/null
 # A film gives as many, at half its rate half of them.
 model=$SOURCE/tests/golden/wan/taew2_1.safetensors
 zenith encode -q -m $model --clip frames/a -o a.safetensors
 if zenith decode -q -m $model a.safetensors -o film.mkv --rate 10 2>film.txt; then
-    zenith dataset build --clips 2 film.mkv -o film.lmdb -q | grep '^clips'
-    zenith dataset build --clips 2 --rate 5 film.mkv -o film.lmdb -q | grep '^clips'
+    zenith dataset build --clips 2 film.mkv -f -o film.lmdb -q | grep '^clips'
+    zenith dataset build --clips 2 --rate 5 film.mkv -f -o film.lmdb -q | grep '^clips'
     # Films in folders, beside frames, and one that is none.
     mkdir -p films/more && mv film.mkv films/more && makeimage films/1.png 64 48 1 && makeimage films/2.png 64 48 2
-    zenith dataset build --clips 2 films -o film.lmdb -q | grep -E '^(videos|clips)'
+    zenith dataset build --clips 2 films -f -o film.lmdb -q | grep -E '^(videos|clips)'
     echo nothing >films/bad.mp4 && rm films/?.png
-    zenith dataset build --clips 2 films -o film.lmdb -q 2>film.txt | grep -E '^(videos|skipped|clips)'
+    zenith dataset build --clips 2 films -f -o film.lmdb -q 2>film.txt | grep -E '^(videos|skipped|clips)'
     grep -o '^zenith: films/bad.mp4' film.txt
     mv films/more/film.mkv .
 else

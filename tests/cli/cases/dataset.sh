@@ -20,7 +20,11 @@ zenith dataset build photos more/photos -o crops.lmdb --size 64 --crops 5 --form
     jsoncheck -p photos skipped images output
 zenith dataset build photos more/photos -o again.lmdb --size 64 --crops 5 --format png --threads 3 -q >/dev/null
 cmp crops.lmdb again.lmdb
-zenith dataset build photos more/photos -o again.lmdb --size 64 --crops 5 --format png --seed 1 -q >/dev/null
+# A set that exists is replaced by --force alone.
+zenith dataset build photos more/photos -o again.lmdb --size 64 --crops 5 --format png --seed 1 -q
+echo "exists $?"
+cmp crops.lmdb again.lmdb
+zenith dataset build photos more/photos -o again.lmdb --size 64 --crops 5 --format png --seed 1 -q --force >/dev/null
 cmp -s crops.lmdb again.lmdb && echo "the seed does nothing"
 zenith dataset build photos/sub -o jpeg.lmdb --size 64 --crops 50 --quality 30 -q >/dev/null
 zenith dataset build photos/sub -o png.lmdb --size 64 --crops 50 --format png -q >/dev/null
@@ -58,7 +62,7 @@ ZENITH_SHOW=blocks zenith dataset show crops.lmdb --show --count 4 --size 8 | gr
 cp middle.lmdb kept.lmdb
 (
     ulimit -f 100
-    zenith dataset build photos -o middle.lmdb --size 64 --crops 50 --format png -q
+    zenith dataset build photos -f -o middle.lmdb --size 64 --crops 50 --format png -q
     echo "full $?"
 )
 cmp middle.lmdb kept.lmdb
