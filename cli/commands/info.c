@@ -221,6 +221,18 @@ static int file_info(const options *o, const char *path)
     return status;
 }
 
+static int folder_info(const options *o, const char *path)
+{
+    zn_model *model = NULL;
+    const zn_status status = zn_model_find_released(path, &model);
+    if (status == ZN_OK)
+        return model_info(o, path, model);
+    if (status != ZN_ENOTFOUND)
+        return fail(path);
+    complain("%s; 'zenith dataset info' describes a folder of images", zn_error_text());
+    return EXIT_FAILURE;
+}
+
 static int info_of(const options *o, const char *path)
 {
     zn_model *model = NULL;
@@ -229,7 +241,7 @@ static int info_of(const options *o, const char *path)
     if (is_folder(path) && is_generator(path, 1))
         return generator_info(o, path);
     if (is_folder(path))
-        return zn_model_find_released(path, &model) == ZN_OK ? model_info(o, path, model) : fail(path);
+        return folder_info(o, path);
     if (!file_exists(path) && !strpbrk(path, "/.") && is_generator(path, 0))
         return generator_info(o, path);
     if (!file_exists(path) && !strpbrk(path, "/."))

@@ -18,6 +18,12 @@ for command in encode decode reconstruct restore upscale edit interpolate sample
         grep -q -e " $option" one || echo "zenith help $command does not list $option"
     done
 done
+# Every bundled model is named.
+zenith help models | tr -s ' \n' '\n\n' >words
+for model in $(cd "$SOURCE/weights" && ls -d */ *.safetensors); do
+    name=${model%/}
+    grep -qxE "${name%.safetensors},?" words || echo "zenith help models does not name $name"
+done
 zenith --version
 zenith encode --version
 zenith version
