@@ -21,25 +21,25 @@ typedef union emulated {
 
 #define EMULATED static inline __attribute__((always_inline))
 
-/* emulated_NAME with up to three vectors: the AVX2 instruction NAME on each half. */
-#define BY_HALVES(name, parameters, arguments)                                                                         \
-    EMULATED __m512 emulated_##name parameters                                                                         \
+/* emulated_NAME with up to three vectors: the AVX2 instruction NAME on each half. type: of the result, a union. */
+#define BY_HALVES(type, name, parameters, arguments)                                                                   \
+    EMULATED __typeof__(((type *)0)->whole) emulated_##name parameters                                                 \
     {                                                                                                                  \
-        emulated r;                                                                                                    \
+        type r;                                                                                                        \
         for (int i = 0; i < 2; i++)                                                                                    \
             r.half[i] = _mm256_##name arguments;                                                                       \
         return r.whole;                                                                                                \
     }
 #define HALF(v)       HALF_OF(v, i)
 #define HALF_OF(v, i) (((emulated){ .whole = (v) }).half[i])
-BY_HALVES(set1_ps, (float f), (f))
-BY_HALVES(fmadd_ps, (__m512 a, __m512 b, __m512 c), (HALF(a), HALF(b), HALF(c)))
-BY_HALVES(fnmadd_ps, (__m512 a, __m512 b, __m512 c), (HALF(a), HALF(b), HALF(c)))
-BY_HALVES(max_ps, (__m512 a, __m512 b), (HALF(a), HALF(b)))
-BY_HALVES(min_ps, (__m512 a, __m512 b), (HALF(a), HALF(b)))
-BY_HALVES(sqrt_ps, (__m512 a), (HALF(a)))
+BY_HALVES(emulated, set1_ps, (float f), (f))
+BY_HALVES(emulated, fmadd_ps, (__m512 a, __m512 b, __m512 c), (HALF(a), HALF(b), HALF(c)))
+BY_HALVES(emulated, fnmadd_ps, (__m512 a, __m512 b, __m512 c), (HALF(a), HALF(b), HALF(c)))
+BY_HALVES(emulated, max_ps, (__m512 a, __m512 b), (HALF(a), HALF(b)))
+BY_HALVES(emulated, min_ps, (__m512 a, __m512 b), (HALF(a), HALF(b)))
+BY_HALVES(emulated, sqrt_ps, (__m512 a), (HALF(a)))
 
-BY_HALVES(loadu_ps, (const float *p), (p + 8 * i))
+BY_HALVES(emulated, loadu_ps, (const float *p), (p + 8 * i))
 
 /* The same for integers. */
 typedef union emulated_bits {
@@ -47,28 +47,20 @@ typedef union emulated_bits {
     __m256i half[2];
     __m128i quarter[4];
 } emulated_bits;
-#define BITS_BY_HALVES(name, parameters, arguments)                                                                    \
-    EMULATED __m512i emulated_##name parameters                                                                        \
-    {                                                                                                                  \
-        emulated_bits r;                                                                                               \
-        for (int i = 0; i < 2; i++)                                                                                    \
-            r.half[i] = _mm256_##name arguments;                                                                       \
-        return r.whole;                                                                                                \
-    }
 #define BITS(v) (((emulated_bits){ .whole = (v) }).half[i])
-BITS_BY_HALVES(set1_epi8, (char n), (n))
-BITS_BY_HALVES(set1_epi16, (short n), (n))
-BITS_BY_HALVES(set1_epi32, (int n), (n))
-BITS_BY_HALVES(add_epi16, (__m512i a, __m512i b), (BITS(a), BITS(b)))
-BITS_BY_HALVES(add_epi32, (__m512i a, __m512i b), (BITS(a), BITS(b)))
-BITS_BY_HALVES(madd_epi16, (__m512i a, __m512i b), (BITS(a), BITS(b)))
-BITS_BY_HALVES(maddubs_epi16, (__m512i a, __m512i b), (BITS(a), BITS(b)))
-BITS_BY_HALVES(unpacklo_epi32, (__m512i a, __m512i b), (BITS(a), BITS(b)))
-BITS_BY_HALVES(unpackhi_epi32, (__m512i a, __m512i b), (BITS(a), BITS(b)))
-BITS_BY_HALVES(unpacklo_epi64, (__m512i a, __m512i b), (BITS(a), BITS(b)))
-BITS_BY_HALVES(unpackhi_epi64, (__m512i a, __m512i b), (BITS(a), BITS(b)))
-BITS_BY_HALVES(loadu_si256, (const void *p), ((const __m256i *)p + i))
-BY_HALVES(cvtepi32_ps, (__m512i a), (BITS(a)))
+BY_HALVES(emulated_bits, set1_epi8, (char n), (n))
+BY_HALVES(emulated_bits, set1_epi16, (short n), (n))
+BY_HALVES(emulated_bits, set1_epi32, (int n), (n))
+BY_HALVES(emulated_bits, add_epi16, (__m512i a, __m512i b), (BITS(a), BITS(b)))
+BY_HALVES(emulated_bits, add_epi32, (__m512i a, __m512i b), (BITS(a), BITS(b)))
+BY_HALVES(emulated_bits, madd_epi16, (__m512i a, __m512i b), (BITS(a), BITS(b)))
+BY_HALVES(emulated_bits, maddubs_epi16, (__m512i a, __m512i b), (BITS(a), BITS(b)))
+BY_HALVES(emulated_bits, unpacklo_epi32, (__m512i a, __m512i b), (BITS(a), BITS(b)))
+BY_HALVES(emulated_bits, unpackhi_epi32, (__m512i a, __m512i b), (BITS(a), BITS(b)))
+BY_HALVES(emulated_bits, unpacklo_epi64, (__m512i a, __m512i b), (BITS(a), BITS(b)))
+BY_HALVES(emulated_bits, unpackhi_epi64, (__m512i a, __m512i b), (BITS(a), BITS(b)))
+BY_HALVES(emulated_bits, loadu_si256, (const void *p), ((const __m256i *)p + i))
+BY_HALVES(emulated, cvtepi32_ps, (__m512i a), (BITS(a)))
 
 EMULATED __m512i emulated_insert(__m512i v, __m128i part, int place)
 {
