@@ -39,7 +39,7 @@ static int is_set(const char *path) { return is_folder(path) || has_extension(pa
 static int compare_sets(const options *o)
 {
     const zn_options compute = compute_options(o, NULL);
-    progress bar = { .quiet = o->quiet };
+    progress bar = { .quiet = o->quiet, .line_ms = progress_line_ms() };
     zn_fid_result r;
     progress_begin(&bar, "compare", 0, 1);
     interrupt_catch();

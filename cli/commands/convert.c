@@ -150,7 +150,7 @@ static int quantise(const options *o, int dtype)
 {
     const char *in = o->files[0], *out = o->files[1];
     const int bits = dtype == DTYPE_MLX4 ? 4 : dtype == DTYPE_MLX8 ? 8 : 0;
-    progress p = { .quiet = o->quiet };
+    progress p = { .quiet = o->quiet, .line_ms = progress_line_ms() };
     zn_weights *weights = NULL;
     const zn_quantisation how = { .size = sizeof how,
                                   .dtype = bits ? ZN_F16 : (zn_dtype)dtype,

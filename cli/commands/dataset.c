@@ -13,7 +13,7 @@
 
 static progress begin(const options *o, const char *label)
 {
-    progress bar = { .quiet = o->quiet };
+    progress bar = { .quiet = o->quiet, .line_ms = progress_line_ms() };
     progress_begin(&bar, label, 0, 1);
     interrupt_catch();
     return bar;

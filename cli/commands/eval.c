@@ -307,7 +307,7 @@ static int run_on(const options *o, zn_ranks *ranks)
     }
     if (!o->model)
         note(o, "model %s from %s", zn_model_info_of(model)->architecture, zn_model_info_of(model)->path);
-    progress bar = { .quiet = o->quiet };
+    progress bar = { .quiet = o->quiet, .line_ms = progress_line_ms() };
     progress_begin(&bar, "eval", 0, 1);
     interrupt_catch();
     e.user = &bar;

@@ -133,7 +133,7 @@ int progress_tick(void *user, double fraction)
     if (!p->quiet && terminal && elapsed >= FIRST_MS && since >= EVERY_MS) {
         p->drawn = now;
         draw(p, whole, elapsed);
-    } else if (!p->quiet && !terminal && p->line_ms > 0 && since >= p->line_ms) {
+    } else if (!p->quiet && !terminal && !report_is_silent() && p->line_ms > 0 && since >= p->line_ms) {
         p->drawn = now;
         print_line(p, whole, elapsed);
     }

@@ -26,6 +26,8 @@ static void remember(int failed)
 
 void report_silence(void) { silent = 1; }
 
+int report_is_silent(void) { return silent; }
+
 void report_capture(void) { capturing = 1; }
 
 captured report_captured(void)

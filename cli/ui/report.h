@@ -29,6 +29,7 @@ __attribute__((format(printf, 2, 3))) int usage_error(const char *command, const
 
 /* Disables all output of this process: another process of the same run prints. */
 void report_silence(void);
+int report_is_silent(void);
 
 /* Output of this process, for another process to print. */
 typedef struct captured {
