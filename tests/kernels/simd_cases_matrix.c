@@ -26,17 +26,18 @@ static const product sizes[] = {
     { 2, 768, 129, ZN_Q6_K, 0, 0 },  { 9, 608, 40, 0, 4, 32 },       { 4, 96, 140, 0, 4, 32 },
 };
 /* Every format, whole and broken tiles, one piece of the depth and several, and two blocks of rows; some have the 64
- * rows that AMX is used for. The last ones are for few rows on AMX: one tile of rows, several, and more than its
- * scratch holds. */
+ * rows that AMX is used for. Then few rows on AMX: one tile of rows, several, and more than its scratch holds. The
+ * last two: more inputs than the scratch of SDOT holds for many rows. */
 static const product sizes_i8[] = {
-    { 1, 32, 1, ZN_Q4_0, 0, 0 },     { 7, 544, 70, ZN_Q4_0, 0, 0 },  { 1540, 32, 5, ZN_Q4_0, 0, 0 },
-    { 77, 96, 33, ZN_Q4_1, 0, 0 },   { 5, 160, 64, ZN_Q5_0, 0, 0 },  { 6, 64, 65, ZN_Q5_1, 0, 0 },
-    { 72, 576, 129, ZN_Q8_0, 0, 0 }, { 3, 768, 40, ZN_Q4_K, 0, 0 },  { 11, 256, 17, ZN_Q5_K, 0, 0 },
-    { 66, 768, 20, ZN_Q6_K, 0, 0 },  { 67, 608, 40, 0, 4, 32 },      { 4, 640, 100, 0, 4, 64 },
-    { 2, 768, 30, 0, 8, 128 },       { 8, 96, 9, 0, 2, 32 },         { 2, 96, 9, 0, 3, 32 },
-    { 3, 128, 12, 0, 5, 64 },        { 8, 544, 35, ZN_I8, 0, 16 },   { 3, 768, 70, ZN_I8, 0, 256 },
-    { 65, 128, 12, 0, 6, 64 },       { 11, 256, 80, ZN_Q8_0, 0, 0 }, { 16, 384, 64, ZN_Q4_0, 0, 0 },
-    { 33, 128, 16, ZN_Q8_0, 0, 0 },  { 63, 128, 48, ZN_Q4_0, 0, 0 }, { 17, 14336, 16, ZN_Q8_0, 0, 0 },
+    { 1, 32, 1, ZN_Q4_0, 0, 0 },     { 7, 544, 70, ZN_Q4_0, 0, 0 },   { 1540, 32, 5, ZN_Q4_0, 0, 0 },
+    { 77, 96, 33, ZN_Q4_1, 0, 0 },   { 5, 160, 64, ZN_Q5_0, 0, 0 },   { 6, 64, 65, ZN_Q5_1, 0, 0 },
+    { 72, 576, 129, ZN_Q8_0, 0, 0 }, { 3, 768, 40, ZN_Q4_K, 0, 0 },   { 11, 256, 17, ZN_Q5_K, 0, 0 },
+    { 66, 768, 20, ZN_Q6_K, 0, 0 },  { 67, 608, 40, 0, 4, 32 },       { 4, 640, 100, 0, 4, 64 },
+    { 2, 768, 30, 0, 8, 128 },       { 8, 96, 9, 0, 2, 32 },          { 2, 96, 9, 0, 3, 32 },
+    { 3, 128, 12, 0, 5, 64 },        { 8, 544, 35, ZN_I8, 0, 16 },    { 3, 768, 70, ZN_I8, 0, 256 },
+    { 65, 128, 12, 0, 6, 64 },       { 11, 256, 80, ZN_Q8_0, 0, 0 },  { 16, 384, 64, ZN_Q4_0, 0, 0 },
+    { 33, 128, 16, ZN_Q8_0, 0, 0 },  { 63, 128, 48, ZN_Q4_0, 0, 0 },  { 17, 14336, 16, ZN_Q8_0, 0, 0 },
+    { 52, 4672, 37, ZN_Q4_0, 0, 0 }, { 49, 4128, 16, ZN_Q8_0, 0, 0 },
 };
 
 /* Every way to unpack weights, odd numbers of panels and outputs, padded inputs, and two blocks of rows. */

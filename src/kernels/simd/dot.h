@@ -12,7 +12,7 @@
  * allows 2^(7-bits) steps. Codes of 8 bits allow none; dots_store splits them into w = 16 high + low with both parts
  * from -8 to 8, in DOT_PLANES planes, `plane` bytes apart.
  *
- * dots_tile is called for DOT_BLOCK rows at a time, and only dots_scaled reads what it returns. */
+ * Only dots_scaled reads what dots_tile returns: s * dots[r][c], with less = dots_less(s, sum of w). */
 #ifndef ZN_SIMD_DOT_H
 #define ZN_SIMD_DOT_H
 
@@ -33,12 +33,11 @@ typedef __m256i ivec;
 #define DOT_LOAD(p)  _mm256_loadu_si256((const __m256i *)(p))
 #endif
 
-enum { DOT_ROWS = 6, DOT_COLUMNS = VEC_REGISTERS / 16 };
 #if defined(__ARM_FEATURE_DOTPROD) && !defined(__ARM_FEATURE_MATMUL_INT8)
 #define DOT_BY_ELEMENT 1
-enum { DOT_BLOCK = 3 }; /* six rows' products, sums and codes need more registers than there are */
+enum { DOT_ROWS = 3, DOT_COLUMNS = 4 }; /* 12 dots, as many sums, 3 vectors of x and 4 of w in 32 registers */
 #else
-enum { DOT_BLOCK = DOT_ROWS };
+enum { DOT_ROWS = 6, DOT_COLUMNS = VEC_REGISTERS / 16 };
 #endif
 
 #if defined(__AVX2__)
@@ -261,10 +260,10 @@ VEC_INLINE int8x16_t dot_load(const void *p)
 #define DOT_STEP(step)                                                                                                 \
     {                                                                                                                  \
         int8x16_t v[DOT_COLUMNS];                                                                                      \
-        _Pragma("GCC unroll 2") for (int c = 0; c < columns; c++) v[c] =                                               \
+        _Pragma("GCC unroll 4") for (int c = 0; c < columns; c++) v[c] =                                               \
             dot_load(w + ((k + (step)) * columns + c) * VEC_LANES * 4);                                                \
         _Pragma("GCC unroll 3") for (int r = 0; r < rows; r++)                                                         \
-            _Pragma("GCC unroll 2") for (int c = 0; c < columns; c++) __asm__ volatile(                                \
+            _Pragma("GCC unroll 4") for (int c = 0; c < columns; c++) __asm__ volatile(                                \
                 "sdot %0.4s, %1.16b, %2.4b[" #step "]" : "+w"(dots[r][c]) : "w"(v[c]), "w"(four[r]));                  \
     }
 
@@ -276,12 +275,12 @@ VEC_INLINE void dots_tile(const int rows, const int columns, const int steps, co
     (void)bits, (void)plane;
 #pragma GCC unroll 3
     for (int r = 0; r < rows; r++)
-#pragma GCC unroll 2
+#pragma GCC unroll 4
         for (int c = 0; c < columns; c++)
             dots[r][c] = vreinterpretq_s32_s8(dot_load(start));
 #pragma GCC unroll 2
     for (int k = 0; k < steps; k += 4) {
-        int8x16_t four[DOT_BLOCK];
+        int8x16_t four[DOT_ROWS];
 #pragma GCC unroll 3
         for (int r = 0; r < rows; r++)
             four[r] = dot_load(x + r * row + 4 * k);
@@ -295,8 +294,18 @@ VEC_INLINE void dots_tile(const int rows, const int columns, const int steps, co
 
 VEC_INLINE vec dots_scaled(ivec dots, const float *s, const float *less)
 {
-    (void)less;
-    return (vreinterpretq_f32_s32(dots) - DOT_START) * vec_load(s);
+    return vec_fma(vreinterpretq_f32_s32(dots), vec_load(s), vreinterpretq_f32_s8(dot_load(less)));
+}
+
+/* DOT_START * s is exact with two bits fewer, so that dots_scaled rounds once. Scales in files have half as many. */
+VEC_INLINE vec dots_factor(vec s)
+{
+    return vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(s), vdupq_n_u32(~3u)));
+}
+VEC_INLINE vec dots_less(vec s, vec sum)
+{
+    (void)sum;
+    return dots_factor(s) * -DOT_START;
 }
 #else
 VEC_INLINE void dots_tile(const int rows, const int columns, const int steps, const int bits, const uint8_t *x,
@@ -324,10 +333,18 @@ VEC_INLINE ivec dots_sum(const int steps, const ivec *w)
 #endif
 
 #if !defined(DOT_BY_ELEMENT)
-/* dots * s + less, where less = -DOT_SHIFT * s * (sum of w). */
+/* dots * s + less */
 VEC_INLINE vec dots_scaled(ivec dots, const float *s, const float *less)
 {
     return vec_fma(dot_to_vec(dots), vec_load(s), vec_load(less));
+}
+
+/* Of a scale s and s * (sum of w): what dots_scaled multiplies with and adds. */
+VEC_INLINE vec dots_factor(vec s) { return s; }
+VEC_INLINE vec dots_less(vec s, vec sum)
+{
+    (void)s;
+    return sum * (float)-DOT_SHIFT;
 }
 #endif
 

@@ -9,17 +9,18 @@
 #include "kernels/simd/vec_math.h"
 
 enum { STRIP = ZN_I8_STRIP, PANELS = STRIP / PANEL };
-/* Panels that are filled before rows are multiplied with them, and rows that are multiplied with one after the other. A
- * piece of each row, and its sums, lie in pages of their own: narrow panels would read all of them too often. */
+/* What is filled before rows are multiplied with it, and rows that are multiplied with all of that one after the other:
+ * pieces of DEPTH inputs, and panels of each. A piece of each row, and its sums, lie in pages of their own: one panel,
+ * or one piece, at a time would read all of those pages again and again. */
 #if defined(DOT_BY_ELEMENT)
-enum { NEAR_PANELS = PANELS, NEAR_ROWS = 96 };
+enum { NEAR_PIECES = 8, NEAR_PANELS = PANELS, NEAR_ROWS = 48 };
 #else
-enum { NEAR_PANELS = 1, NEAR_ROWS = ZN_I8_ROWS };
+enum { NEAR_PIECES = 1, NEAR_PANELS = 1, NEAR_ROWS = ZN_I8_ROWS };
 #endif
 
 /* The scratch of a thread. */
 typedef struct scratch {
-    panel panels[PANELS];
+    panel panels[NEAR_PIECES][NEAR_PANELS];
     unpacked weights;
 } scratch;
 
@@ -73,6 +74,22 @@ static void fetch_next(const zn_matrix_i8_args *a, int column, int columns, int 
     }
 }
 
+/* Rows [row,row+rows) by columns [column,column+columns), at most NEAR_PANELS panels, and inputs [first,end). */
+static void multiply_near(const zn_matrix_i8_args *a, i8_product product, int64_t row, int rows, int column,
+                          int columns, int first, int end, scratch *t)
+{
+    for (int k = first; k < end; k += DEPTH)
+        for (int c = 0; c < columns; c += PANEL)
+            fill_panel(&a->w, column + c, zn_least(PANEL, columns - c), k, (int)zn_least(DEPTH, end - k) / ZN_I8_GROUP,
+                       &t->panels[(k - first) / DEPTH][c / PANEL], &t->weights);
+    for (int from = 0; from < rows; from += NEAR_ROWS)
+        for (int k = first; k < end; k += DEPTH)
+            for (int c = 0; c < columns; c += PANEL)
+                product(&(block){ a, &t->panels[(k - first) / DEPTH][c / PANEL], row + from,
+                                  (int)zn_least(NEAR_ROWS, rows - from), column + c, k,
+                                  (int)zn_least(DEPTH, end - k) / ZN_I8_GROUP });
+}
+
 static void matrix_i8(const zn_matrix_i8_args *a, i8_product product, zn_range r)
 {
     const int64_t strips = zn_matrix_i8_strips(a);
@@ -82,19 +99,14 @@ static void matrix_i8(const zn_matrix_i8_args *a, i8_product product, zn_range r
         const int64_t row = u / strips * ZN_I8_ROWS;
         const int rows = (int)zn_least(ZN_I8_ROWS, a->rows - row);
         const int column = (int)(u % strips) * STRIP, columns = (int)zn_least(STRIP, a->out - column);
-        for (int first = 0; first < a->in; first += DEPTH) {
-            const int groups = (int)zn_least(DEPTH, a->in - first) / ZN_I8_GROUP;
-            fetch_next(a, column, columns, first);
-            for (int c = 0; c < columns; c += NEAR_PANELS * PANEL) {
-                const int end = (int)zn_least(c + NEAR_PANELS * PANEL, columns);
-                for (int i = c; i < end; i += PANEL)
-                    fill_panel(&a->w, column + i, zn_least(PANEL, columns - i), first, groups, &t->panels[i / PANEL],
-                               &t->weights);
-                for (int from = 0; from < rows; from += NEAR_ROWS)
-                    for (int i = c; i < end; i += PANEL)
-                        product(&(block){ a, &t->panels[i / PANEL], row + from, (int)zn_least(NEAR_ROWS, rows - from),
-                                          column + i, first, groups });
-            }
+        const int depth = rows > NEAR_ROWS ? NEAR_PIECES * DEPTH : DEPTH; /* few rows: panels stay in the L1 cache */
+        for (int first = 0; first < a->in; first += depth) {
+            const int end = (int)zn_least(first + depth, a->in);
+            for (int k = first; k < end; k += DEPTH)
+                fetch_next(a, column, columns, k);
+            for (int c = 0; c < columns; c += NEAR_PANELS * PANEL)
+                multiply_near(a, product, row, rows, column + c, (int)zn_least(NEAR_PANELS * PANEL, columns - c), first,
+                              end, t);
         }
     }
 }

@@ -11,7 +11,7 @@ VEC_INLINE void multiply_tile(const int rows, const int bits, const bool split, 
     vec sums[DOT_ROWS][DOT_COLUMNS];
 #pragma GCC unroll 6
     for (int r = 0; r < rows; r++)
-#pragma GCC unroll 2
+#pragma GCC unroll 4
         for (int c = 0; c < DOT_COLUMNS; c++)
             sums[r][c] = more ? vec_load(in->y + r * in->y_row + c * VEC_LANES) : vec_splat(0);
     for (int g = 0; g < groups; g++) {
@@ -19,54 +19,50 @@ VEC_INLINE void multiply_tile(const int rows, const int bits, const bool split, 
         const int parts = split ? 2 : 1;
         for (int part = 0; part < parts; part++) {
             const int steps = STEPS / parts, k = STEPS * g + steps * part;
-#pragma GCC unroll 2
-            for (int first = 0; first < rows; first += DOT_BLOCK) {
-                const int end = rows - first < DOT_BLOCK ? rows : first + DOT_BLOCK;
-                ivec dots[DOT_ROWS][DOT_COLUMNS];
-                dots_tile(end - first, DOT_COLUMNS, steps, bits, in->x + first * in->x_row + 4 * k, in->x_row,
-                          w->codes[0][k][0], sizeof w->codes[0], dots);
+            ivec dots[DOT_ROWS][DOT_COLUMNS];
+            dots_tile(rows, DOT_COLUMNS, steps, bits, in->x + 4 * k, in->x_row, w->codes[0][k][0], sizeof w->codes[0],
+                      dots);
 #pragma GCC unroll 6
-                for (int r = first; r < end; r++)
-#pragma GCC unroll 2
-                    for (int c = 0; c < DOT_COLUMNS; c++) {
-                        const vec dot = dots_scaled(dots[r - first][c], factors[2 * part] + c * VEC_LANES,
-                                                    factors[2 * part + 1] + c * VEC_LANES);
-                        sums[r][c] = vec_fma(dot, vec_splat(in->scales[r * in->group_row + g]), sums[r][c]);
-                    }
-            }
+            for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+                for (int c = 0; c < DOT_COLUMNS; c++) {
+                    const vec dot = dots_scaled(dots[r][c], factors[2 * part] + c * VEC_LANES,
+                                                factors[2 * part + 1] + c * VEC_LANES);
+                    sums[r][c] = vec_fma(dot, vec_splat(in->scales[r * in->group_row + g]), sums[r][c]);
+                }
         }
         if (summed)
 #pragma GCC unroll 6
             for (int r = 0; r < rows; r++)
-#pragma GCC unroll 2
+#pragma GCC unroll 4
                 for (int c = 0; c < DOT_COLUMNS; c++)
                     sums[r][c] = vec_fma(vec_load(factors[4] + c * VEC_LANES),
                                          vec_splat(in->sums[r * in->group_row + g]), sums[r][c]);
     }
 #pragma GCC unroll 6
     for (int r = 0; r < rows; r++)
-#pragma GCC unroll 2
+#pragma GCC unroll 4
         for (int c = 0; c < DOT_COLUMNS; c++)
             vec_store(in->y + r * in->y_row + c * VEC_LANES, sums[r][c]);
 }
 
-/* Tiles of six rows, of two and of one: rows that are not there are not multiplied. */
+/* Tiles of DOT_ROWS rows, of two and of one: rows that are not there are not multiplied. */
 typedef void (*tile_fn)(const panel *w, const block_rows *in, int groups, bool more);
 typedef struct tiles {
-    tile_fn six, two, one;
+    tile_fn most, two, one;
 } tiles;
-#define TILE(rows, bits, split, summed)                                                                                \
-    static void tile_##rows##_##bits##_##split##_##summed(const panel *w, const block_rows *in, int groups, bool more) \
+#define TILE(name, rows, bits, split, summed)                                                                          \
+    static void name##_##bits##_##split##_##summed(const panel *w, const block_rows *in, int groups, bool more)        \
     {                                                                                                                  \
         multiply_tile(rows, bits, split, summed, w, in, groups, more);                                                 \
     }
 #define DEFINE(bits, split, summed)                                                                                    \
-    TILE(6, bits, split, summed)                                                                                       \
-    TILE(2, bits, split, summed)                                                                                       \
-    TILE(1, bits, split, summed)                                                                                       \
-    static const tiles tiles_##bits##_##split##_##summed = { tile_6_##bits##_##split##_##summed,                       \
-                                                             tile_2_##bits##_##split##_##summed,                       \
-                                                             tile_1_##bits##_##split##_##summed };
+    TILE(most, DOT_ROWS, bits, split, summed)                                                                          \
+    TILE(two, 2, bits, split, summed)                                                                                  \
+    TILE(one, 1, bits, split, summed)                                                                                  \
+    static const tiles tiles_##bits##_##split##_##summed = { most_##bits##_##split##_##summed,                         \
+                                                             two_##bits##_##split##_##summed,                          \
+                                                             one_##bits##_##split##_##summed };
 DEFINE(4, 0, 0)
 DEFINE(4, 0, 1)
 DEFINE(5, 0, 0)
@@ -76,7 +72,6 @@ DEFINE(6, 0, 1)
 DEFINE(8, 0, 1)
 #undef DEFINE
 #undef TILE
-_Static_assert(DOT_ROWS == 6, "as many rows as the largest tile");
 
 static const tiles *choose_tiles(const zn_packed *w)
 {
@@ -115,7 +110,7 @@ static void multiply_dots(const block *b)
     const int columns = (int)zn_least(PANEL, b->a->out - b->column);
     for (int r = 0, rows; r < b->rows; r += rows) {
         rows = b->rows - r >= DOT_ROWS ? DOT_ROWS : b->rows - r >= 2 ? 2 : 1;
-        const tile_fn run = rows == DOT_ROWS ? t->six : rows == 2 ? t->two : t->one;
+        const tile_fn run = rows == DOT_ROWS ? t->most : rows == 2 ? t->two : t->one;
         const block_rows in = rows_of(b, r);
         if (columns < PANEL)
             multiply_part(run, b, in, rows, columns);

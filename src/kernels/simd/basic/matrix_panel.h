@@ -12,7 +12,7 @@ enum {
     PANEL = DOT_COLUMNS * VEC_LANES, /* columns */
     GROUPS = DEPTH / ZN_I8_GROUP,
     STEPS = ZN_I8_GROUP / 4, /* steps of four inputs in a group */
-    FACTORS = 5 /* of a column in a group: two of s, two of -DOT_SHIFT * s * (sum of codes), that of x_sums */
+    FACTORS = 5              /* of a column in a group: two of s, two that dots_scaled adds, that of x_sums */
 };
 
 typedef struct panel {
@@ -47,6 +47,10 @@ VEC_INLINE vec halves(const lanes *l, int64_t at)
 #else
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)half));
 #endif
+#elif defined(__ARM_NEON)
+    const uint16x4_t half = { zn_load16(l->line[0] + at), zn_load16(l->line[1] + at), zn_load16(l->line[2] + at),
+                              zn_load16(l->line[3] + at) };
+    return vcvt_f32_f16(vreinterpret_f16_u16(half));
 #else
     float single[VEC_LANES];
     for (int c = 0; c < VEC_LANES; c++)
@@ -71,8 +75,8 @@ VEC_INLINE void put_group(const lanes *l, int g, const int bits, const bool spli
 #pragma GCC unroll 2
     for (int i = 0; i < parts; i++) {
         sum = s[i] * dot_to_vec(dots_sum(steps, codes + i * steps));
-        vec_store(factors[2 * i] + l->column, s[i]);
-        vec_store(factors[2 * i + 1] + l->column, sum * (float)-DOT_SHIFT);
+        vec_store(factors[2 * i] + l->column, dots_factor(s[i]));
+        vec_store(factors[2 * i + 1] + l->column, dots_less(s[i], sum));
     }
     vec_store(factors[4] + l->column, shifted ? b : sum);
 #pragma GCC unroll 8
@@ -96,7 +100,7 @@ VEC_INLINE void fill_nibbles(const lanes *l, int groups, const bool minimum)
             codes[k] = low_nibbles(words[k]);
             codes[k + 4] = high_nibbles(words[k]);
         }
-        put_group(l, g, 4, false, minimum, codes, (vec[]){ s, s }, b);
+        put_group(l, g, 4, false, true, codes, (vec[]){ s, s }, b); /* without minima, nothing reads b */
     }
 }
 
