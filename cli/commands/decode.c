@@ -40,10 +40,14 @@ typedef struct candidates {
     char names[512];  /* names of all, for messages */
 } candidates;
 
+/* A diffusion autoencoder decodes the conditions of its own architecture alone. */
 static int could_decode(const zn_model_info *m, const zn_latent *z)
 {
-    return m->has_decoder && !m->diffuses && m->latent_channels == z->channels &&
-           (!z->downscale || m->downscale == z->downscale) && (z->frames <= 1 || m->clip_frames);
+    if (m->latent_channels != z->channels)
+        return 0;
+    if (m->diffuses)
+        return !strcmp(m->architecture, z->model);
+    return m->has_decoder && (!z->downscale || m->downscale == z->downscale) && (z->frames <= 1 || m->clip_frames);
 }
 
 static int is_listed(const char *names, const char *name)

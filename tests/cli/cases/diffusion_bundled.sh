@@ -21,6 +21,8 @@ zenith edit pictures/1.png --attribute smile --amount=-1,2 --random-noise --step
 # In a log there is a line now and then; on a terminal a bar.
 ZENITH_LOG_SECONDS=0.001 zenith edit pictures/1.png --attribute smile -o edit.png 2>&1 | grep -oE '^zenith: (encode pictures/1.png|render): [0-9]+%' | sed 's/[0-9]*%//' | uniq
 zenith interpolate -q pictures/*.png --random-noise --frames 2 --steps 2 -o both.png && echo "interpolated"
+zenith encode -q -m diffae-faces pictures/1.png -o face.safetensors
+zenith decode face.safetensors -o decoded.png 2>&1 | sed -E 's/[0-9.]+ ms/N ms/'
 makeimage grey.png 64 64 1 8 grey
 zenith edit -q grey.png --attribute smile --random-noise --steps 2 -o greyed.png
 zenith interpolate -q grey.png grey.png --random-noise --frames 2 --steps 2 -o between.png
