@@ -130,6 +130,7 @@ int main(int count_of, char **arguments)
     const char *precision = count_of > 5 ? arguments[5] : "f32";
     const zn_options options = { .size = sizeof options,
                                  .precision = !strcmp(precision, "bf16")  ? ZN_PRECISION_BF16
+                                              : !strcmp(precision, "fp8") ? ZN_PRECISION_FP8
                                               : !strcmp(precision, "f16") ? ZN_PRECISION_F16
                                                                           : ZN_PRECISION_F32,
                                  .threads = count_of > 6 ? atoi(arguments[6]) : 0,

@@ -37,7 +37,7 @@ _zenith() {
         --device) _zenith_offer "cpu cuda cuda:N"; return ;;
         -m | --model) _zenith_offer "$(zenith models --names 2>/dev/null)"; return ;;
         -t | --threads) compopt +o default 2>/dev/null; return ;;
-        -p | --precision) _zenith_offer "f32 bf16 f16"; return ;;
+        -p | --precision) _zenith_offer "f32 bf16 f16 fp8"; return ;;
         --tile) _zenith_offer "auto off"; return ;;
         --memory) compopt +o default 2>/dev/null; return ;;
         --seed) compopt +o default 2>/dev/null; return ;;
@@ -57,7 +57,7 @@ _zenith() {
         --device) _zenith_offer "cpu cuda cuda:N"; return ;;
         -m | --model) _zenith_offer "$(zenith models --names 2>/dev/null)"; return ;;
         -t | --threads) compopt +o default 2>/dev/null; return ;;
-        -p | --precision) _zenith_offer "f32 bf16 f16"; return ;;
+        -p | --precision) _zenith_offer "f32 bf16 f16 fp8"; return ;;
         --tile) _zenith_offer "auto off"; return ;;
         --memory) compopt +o default 2>/dev/null; return ;;
         --seed) compopt +o default 2>/dev/null; return ;;

@@ -154,6 +154,10 @@ static zn_status decode_latent(session *s, const job *item, const zn_latent *lat
     }
     if (latent->frames > 1 || is_video_file(item->kind))
         return decode_clip(s, item, latent, j, summary, size);
+    if (o->precision == ZN_PRECISION_FP8) {
+        complain("%s: fp8 is for clips, and this is a single image: use bf16", item->input);
+        return ZN_EUNSUPPORTED;
+    }
     double ms = now_ms();
     zn_status status = s->diffusion ? diffusion_decode(s, latent, &image)
                                     : zn_decode_bits(s->codec, latent, o->bits ? o->bits : 8, &image);

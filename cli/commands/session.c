@@ -109,6 +109,8 @@ static zn_status open_codec(session *s)
     zn_options compute = compute_options(s->o, &s->bar);
     compute.progress = tick;
     compute.user = s;
+    if (s->info->clip_frames && compute.precision == ZN_PRECISION_FP8)
+        compute.precision = ZN_PRECISION_BF16; /* clips have handles of their own; commands refuse images in fp8 */
     return zn_codec_new(s->model, &compute, &s->codec);
 }
 

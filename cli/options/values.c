@@ -245,6 +245,12 @@ static int precision_up_to(zn_precision last, const char *text, void *field)
 }
 
 int value_precision(const char *text, void *field) { return precision_up_to(ZN_PRECISION_F16, text, field); }
+int value_decoding(const char *text, void *field)
+{
+    if (strcmp(text, zn_precision_name(ZN_PRECISION_FP8)) != 0)
+        return value_precision(text, field);
+    return *(int *)field = ZN_PRECISION_FP8, 1;
+}
 int value_generating(const char *text, void *field) { return precision_up_to(ZN_PRECISION_FP8, text, field); }
 int value_learning(const char *text, void *field) { return precision_up_to(ZN_PRECISION_F16, text, field); }
 

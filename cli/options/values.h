@@ -38,6 +38,7 @@ int value_memory(const char *text,
 int value_seed(const char *text, void *field);       /* uint64_t */
 int value_run_seed(const char *text, void *field);   /* int64_t, 0..9e15, as in recipes */
 int value_precision(const char *text, void *field);  /* int holding a zn_precision */
+int value_decoding(const char *text, void *field);   /* the same, or fp8 */
 int value_generating(const char *text, void *field); /* the same, or int8 */
 int value_learning(const char *text, void *field);   /* the same, but only those that training supports */
 int value_device(const char *text, void *field);     /* const char *: cpu, cuda or cuda:N */

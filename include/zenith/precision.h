@@ -14,14 +14,15 @@ extern "C" {
  * matrices of transformers whose weights are quantised: their inputs are rounded to 8 bits for each row and 32
  * channels. fp8 (E4M3) applies to the products of Z-Image's transformer: each row of weights and inputs gets a scale,
  * layers that need more precision stay bf16 (zn_generator_calibrate), and so does everything else; a GPU with FP8 units
- * is faster by it, a CPU is not. A layer that has nothing faster (f16 on x86) is computed in fp32. */
+ * is faster by it, a CPU is not. On Hopper GPUs it also applies to convolutions over frames after norms, in decoders of
+ * clips. A layer that has nothing faster (f16 on x86) is computed in fp32. */
 typedef enum zn_precision {
     ZN_PRECISION_DEFAULT, /* fp32; when training, the recipe's; when generating, int8 */
     ZN_PRECISION_F32,
     ZN_PRECISION_BF16,
     ZN_PRECISION_F16,
     ZN_PRECISION_INT8, /* not for training */
-    ZN_PRECISION_FP8   /* for generating */
+    ZN_PRECISION_FP8   /* for generating, and for clips (zn_video) */
 } zn_precision;
 
 /* "f32", "bf16", "f16", "int8", "fp8"; NULL for any other number, so names can be listed from ZN_PRECISION_F32 on. */

@@ -50,11 +50,11 @@ static void look(const void *args, zn_range r)
 static bool has_bad_code(const zn_node *n)
 {
     const uint8_t *codes = (const uint8_t *)n->data;
-    const float *scales = zn_node_tail(n);
+    const float *scales = n->op->tail ? zn_node_tail(n) : NULL;
     bool bad = false;
     for (int64_t i = 0; i < zn_shape_count(n->shape); i++)
         bad |= (codes[i] & 0x7f) == 0x7f;
-    for (int64_t i = 0; i < n->op->tail(n); i++)
+    for (int64_t i = 0; scales && i < n->op->tail(n); i++)
         bad |= !isfinite(scales[i]);
     return bad;
 }

@@ -195,7 +195,7 @@ struct zn_op {
     /* Optional: number of floats stored after the result, for ops that read more of this node than its result. */
     int64_t (*tail)(const zn_node *n);
     /* Optional: true if the result is FP8 codes wherever the node runs (type E4M3); their scales, one for each row, are
-     * its tail (kernels/fp8.h). NULL: false. */
+     * its tail (kernels/fp8.h), or it has none, and those who read it know the scale. NULL: false. */
     bool (*codes)(const zn_node *n);
     /* Optional: true if run does all its work with zn_launch, so that a device can execute it. NULL: false. */
     bool (*launches)(const zn_node *n);

@@ -40,7 +40,12 @@ static zn_node_types types_of(const zn_node *n, const zn_prepare *p)
     return n->op->types && !zn_runs_on_host(n, p) ? n->op->types(n, p) : (zn_node_types){ 0 };
 }
 
-static bool is_codes(const zn_node *n) { return n->op->codes && n->op->codes(n); }
+/* What stays between runs is of the type of what leaves it there. */
+static bool is_codes(const zn_node *n)
+{
+    const zn_node *from = n->op == &zn_op_input && n->partner ? n->partner : n;
+    return from->op->codes && from->op->codes(from);
+}
 
 static bool may_write(const zn_node *n, const zn_prepare *p)
 {

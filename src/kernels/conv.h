@@ -50,6 +50,7 @@ typedef struct zn_conv_frames_args {
     zn_conv_args a;      /* of the frames of x; packed: the weights of the newest frame, then of the one before, ... */
     const float *before; /* the depth - 1 frames before x, of x_type; NULL: zeros */
     int depth;
+    float scale; /* x are codes (E4M3): what a code is multiplied with */
 } zn_conv_frames_args;
 
 /* Weights to pack with a launched kernel. flipped: w is [kh][kw][cout][cin] and is read as zn_k_flip_weights writes it.
@@ -101,8 +102,8 @@ typedef struct zn_conv_kernel {
     int64_t (*units)(const zn_conv_shape *s); /* number of independent units of work; any split gives the same
                                                * bits */
     void (*run)(const void *conv_args, zn_range units);
-    /* Both or neither: runs a convolution over frames at once, if all maps have the type of `math`; and whether it
-     * can for this shape of a frame. */
+    /* Both or neither: runs a convolution over frames at once, if all maps have the type of `math` (FP8: if x has; y
+     * and residual have any); and whether it can for this shape of a frame. */
     void (*run_frames)(const void *conv_frames_args, zn_range units);
     bool (*takes_frames)(const zn_conv_shape *s);
     double (*flops)(const zn_conv_shape *s); /* operations actually executed; multiply and add count separately */
@@ -143,5 +144,8 @@ extern const zn_conv_kernel *const zn_conv_kernels[];
 /* Returns the first kernel that this CPU can run, that supports the shape, that pays, and whose math is the
  * requested one or F32. Never NULL. */
 const zn_conv_kernel *zn_conv_choose(const zn_conv_shape *s, zn_conv_wish wish);
+/* The kernel for a convolution over frames of FP8 codes, which has run_frames but no run; NULL: there is none. It gives
+ * each output channel of each frame of the weights a scale, its largest magnitude / 448. */
+const zn_conv_kernel *zn_conv_of_codes(const zn_conv_shape *s, uint32_t cpu);
 
 #endif

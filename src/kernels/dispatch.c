@@ -3,7 +3,7 @@
 
 extern const zn_conv_kernel zn_conv_ref;
 #if defined(ZN_CUDA_BUILT)
-extern const zn_conv_kernel zn_conv_hopper_up_f16, zn_conv_hopper_up_bf16;
+extern const zn_conv_kernel zn_conv_hopper_up_f16, zn_conv_hopper_up_bf16, zn_conv_hopper_fp8;
 extern const zn_conv_kernel zn_conv_hopper_f16, zn_conv_hopper_bf16, zn_conv_cuda_product, zn_conv_cuda_rows;
 extern const zn_conv_kernel zn_conv_cuda_tf32x3, zn_conv_cuda_f16, zn_conv_cuda_bf16;
 extern const zn_conv_kernel zn_conv_cuda_few_as_f16, zn_conv_cuda_few_as_bf16;
@@ -81,4 +81,13 @@ const zn_conv_kernel *zn_conv_choose(const zn_conv_shape *s, zn_conv_wish wish)
             (*k)->supports(s) && (!(*k)->pays || (*k)->pays(s, &wish)) && (!wish.lean || is_lean(*k, s)))
             return *k;
     return &zn_conv_ref;
+}
+
+const zn_conv_kernel *zn_conv_of_codes(const zn_conv_shape *s, uint32_t cpu)
+{
+#if defined(ZN_CUDA_BUILT)
+    if ((zn_conv_hopper_fp8.cpu & ~cpu) == 0 && zn_conv_hopper_fp8.supports(s))
+        return &zn_conv_hopper_fp8;
+#endif
+    return (void)s, (void)cpu, NULL;
 }

@@ -43,6 +43,7 @@ typedef struct zn_mix_args {
     float eps;
     float most;                      /* RMS norm: upper limit of the factor; infinity for no limit */
     zn_type x_type, dy_type, y_type; /* RMS norm; its gradient and scale_channels on a device; else F32 */
+    float inverse; /* RMS norm with SiLU, y_type E4M3: y are codes of the results multiplied with it */
 } zn_mix_args;
 
 /* y[p][k] = x[p][k] + b[k]; units are pixels. */

@@ -224,6 +224,10 @@ void zn_graph_fuse_tokens(zn_graph *g, zn_node *const *outputs, int count);
  * rounding to 16 bits in between. After zn_graph_fuse; not for training. */
 void zn_graph_fuse_frames(zn_graph *g, zn_node *const *outputs, int count);
 
+/* After it: convolutions over frames multiply FP8 numbers (kernels/fp8.h) where a norm with SiLU computes what they
+ * read, which writes codes, and a kernel for `cpu` can. */
+void zn_graph_use_fp8_frames(zn_graph *g, zn_node *const *outputs, int count, uint32_t cpu);
+
 /* Makes products without bias multiply FP8 numbers (kernels/fp8.h), where `uses` is true for the name of their weights.
  * After zn_graph_fuse_tokens, so that norms before them write FP8 themselves. With `trial` the products can be turned
  * on and off between runs (zn_fp8_try); they are off at first, and all weights stay on the device in both forms. */

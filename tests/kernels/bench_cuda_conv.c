@@ -54,6 +54,16 @@ static float *memory(int64_t count)
     return x;
 }
 
+/* Codes of FP8 below 1, for scales too. */
+static float *code_memory(size_t bytes)
+{
+    float *x = memory((int64_t)((bytes + 3) / 4));
+    for (size_t i = 0; i < bytes; i++)
+        ((uint8_t *)x)[i] &= 0xb7;
+    zn_device_send(device, x, bytes);
+    return x;
+}
+
 static void release(float *x)
 {
     zn_device_drop(device, x);
@@ -233,6 +243,24 @@ static void time_frames(zn_conv_shape s)
                               .depth = DEPTH } };
     report("by frame", k->name, &all, sizeof(uint16_t), time_of(run_each_frame, &o), DEPTH * k->flops(&s));
     report("frames", k->name, &all, sizeof(uint16_t), time_of(run_over_frames, &o), DEPTH * k->flops(&s));
+    const zn_conv_kernel *codes = zn_conv_of_codes(&s, zn_device_flags(device));
+    if (codes) {
+        over_frames of = o;
+        const size_t frame = (size_t)s.h * (size_t)s.w * (size_t)s.cin;
+        float *code_x = code_memory(frame * (size_t)s.n), *code_before = code_memory(frame * (DEPTH - 1)),
+              *code_weights = code_memory(DEPTH * codes->packed_bytes(&s));
+        of.k = codes;
+        of.f.a.x = code_x;
+        of.f.a.packed = code_weights;
+        of.f.before = code_before;
+        of.f.a.x_type = ZN_TYPE_E4M3;
+        of.f.scale = 1;
+        report("frames", codes->name, &all, sizeof(uint8_t), time_of(run_over_frames, &of),
+               DEPTH * codes->flops(&s) / 2);
+        release(code_x);
+        release(code_before);
+        release(code_weights);
+    }
     float *const memories[] = { x, y, before, bias, packed };
     for (size_t i = 0; i < sizeof memories / sizeof *memories; i++)
         release(memories[i]);

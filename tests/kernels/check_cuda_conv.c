@@ -5,6 +5,7 @@
 #include "base/convert.h"
 #include "base/cpu.h"
 #include "kernels/cuda/conv/conv.h"
+#include "kernels/fp8.h"
 #include "kernels/kernels.h"
 
 #include <math.h>
@@ -106,7 +107,8 @@ static float *shared_narrow(float *x, int64_t count, zn_precision math)
 }
 
 /* Results of 16 bits as floats between guards; that they are rounded counts too. */
-static void compare_narrow(const char *name, const zn_conv_kernel *k, float *from, const float *want, int64_t count)
+static void compare_narrow(const char *name, const zn_conv_kernel *k, float *from, const float *want, int64_t count,
+                           zn_type type)
 {
     float *got = cuda_result_new(count);
     zn_device_fetch(cuda_device, from, sizeof(uint16_t) * (size_t)count);
@@ -114,10 +116,10 @@ static void compare_narrow(const char *name, const zn_conv_kernel *k, float *fro
     for (int64_t i = 0; i < count; i++) {
         uint16_t bits;
         memcpy(&bits, (const char *)from + 2 * i, sizeof bits);
-        got[i] = k->math == ZN_PRECISION_BF16 ? zn_bf16_to_f32(bits) : zn_f16_to_f32(bits);
+        got[i] = type == ZN_TYPE_BF16 ? zn_bf16_to_f32(bits) : zn_f16_to_f32(bits);
     }
     zn_device_send(cuda_device, got, sizeof(float) * (size_t)count);
-    const double allowed = k->math == ZN_PRECISION_BF16 && k->tolerance < 5e-3f ? 5e-3 : (double)k->tolerance;
+    const double allowed = type == ZN_TYPE_BF16 && k->tolerance < 5e-3f ? 5e-3 : (double)k->tolerance;
     cuda_compare(name, got, want, count, allowed * (count < 256 ? 4 : 1));
     cuda_result_free(got);
 }
@@ -149,7 +151,7 @@ static void check_narrow(const zn_conv_kernel *k, conv_data *d, conv_options o, 
     a.workspace = room_for(k, &d->s, a.x_type);
     cuda_start(k->run, k->units(&d->s), &a);
     cuda_shared_free(a.workspace);
-    compare_narrow(name, k, o.alias ? residual : y, m.want, d->y_count);
+    compare_narrow(name, k, o.alias ? residual : y, m.want, d->y_count, type);
     masking_free(&m);
     float *const all[] = { packed, x, residual, bias };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -235,7 +237,6 @@ static void run_reference_frames(const conv_data *parts, const conv_data *before
     const int64_t from = d->x_count / d->s.n, to = d->y_count / d->s.n;
     zn_conv_shape one = d->s;
     one.n = 1;
-    float *scratch = fenced_new((int64_t)(ref->scratch_bytes(&one) / sizeof(float)), true);
     for (int t = 0; t < d->s.n; t++)
         for (int age = 0; age < DEPTH; age++) {
             const float *x = t >= age ? d->x + (t - age) * from
@@ -251,9 +252,8 @@ static void run_reference_frames(const conv_data *parts, const conv_data *before
                                                               : NULL,
                                      .y = y };
             if (x)
-                ref->run(&a, (zn_range){ 0, ref->units(&one), scratch });
+                cuda_reference(ref->run, ref->units(&one), &a, ref->scratch_bytes(&one));
         }
-    fenced_free(scratch);
 }
 
 static void check_frames(const zn_conv_kernel *k, zn_conv_shape s, bool kept, conv_options o)
@@ -289,7 +289,7 @@ static void check_frames(const zn_conv_kernel *k, zn_conv_shape s, bool kept, co
                                     .before = kept ? before : NULL,
                                     .depth = DEPTH };
     cuda_start(k->run_frames, k->units(&s), &a);
-    compare_narrow(name, k, o.alias ? residual : y, d->want, d->y_count);
+    compare_narrow(name, k, o.alias ? residual : y, d->want, d->y_count, type);
     float *const all[] = { (float *)packed, x, residual, before, bias };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         cuda_shared_free(all[i]);
@@ -297,6 +297,109 @@ static void check_frames(const zn_conv_kernel *k, zn_conv_shape s, bool kept, co
     conv_data_free(&earlier);
     for (int i = 0; i < DEPTH; i++)
         conv_data_free(&parts[i]);
+}
+
+/* Numbers become what their FP8 codes stand for, `apart` numbers between neighbours; returns the scale. */
+static float round_to_codes(float *x, int64_t count, int64_t apart, uint8_t *codes)
+{
+    float most = 0;
+    for (int64_t i = 0; i < count; i++)
+        most = fmaxf(most, fabsf(x[i * apart]));
+    const float scale = most / ZN_E4M3_MOST;
+    for (int64_t i = 0; i < count; i++) {
+        float number = x[i * apart] / scale;
+        zn_to_e4m3(&codes[i], &number, 1, 1);
+        zn_to_f32(&number, &codes[i], ZN_F8_E4M3, 1);
+        x[i * apart] = number * scale;
+    }
+    return scale;
+}
+
+/* Of maps of one scale. */
+static float *shared_codes(float *x, int64_t count, float *scale)
+{
+    float *codes = cuda_shared_new((count + 3) / 4, 0);
+    *scale = round_to_codes(x, count, 1, (uint8_t *)codes);
+    zn_device_send(cuda_device, codes, (size_t)count);
+    cuda_must(zn_device_wait(cuda_device));
+    return codes;
+}
+
+static void round_weights(conv_data *d)
+{
+    uint8_t *codes = (uint8_t *)fenced_new(d->w_count / 4 + 1, false);
+    for (int o = 0; o < d->s.cout; o++)
+        round_to_codes(d->w + o, d->w_count / d->s.cout, d->s.cout, codes);
+    fenced_free((float *)codes);
+}
+
+/* Products of codes are exact, so the reference multiplies what they stand for; y has the type that is given. */
+static void check_codes(const zn_conv_kernel *k, zn_conv_shape s, bool kept, zn_type y_type, conv_options o)
+{
+    char name[160], text[96];
+    conv_shape_text(&s, text, sizeof text);
+    snprintf(name, sizeof name, "%s %s, over frames%s", k->name, text, kept ? " with those before" : "");
+    conv_data parts[DEPTH], *d = parts;
+    for (int i = 0; i < DEPTH; i++)
+        parts[i] = conv_data_new(s, 3001 + (uint64_t)i);
+    /* x with the frames before it, so that both have one scale */
+    zn_conv_shape longer = s;
+    longer.n += DEPTH - 1;
+    conv_data all = conv_data_new(longer, 3000);
+    const int64_t frame = d->x_count / s.n;
+    const size_t each = k->packed_bytes(&s);
+    char *packed = (char *)cuda_shared_new((int64_t)(DEPTH * each / sizeof(float)), NAN);
+    for (int i = 0; i < DEPTH; i++) {
+        k->pack(&s, parts[i].w, packed + (size_t)i * each);
+        round_weights(&parts[i]);
+    }
+    zn_device_send(cuda_device, packed, DEPTH * each);
+    float scale, *codes = shared_codes(all.x, all.x_count, &scale);
+    memcpy(d->x, all.x + (DEPTH - 1) * frame, sizeof(float) * (size_t)d->x_count);
+    float *residual = y_type == ZN_TYPE_F32 ? cuda_shared_copy(d->residual, d->y_count)
+                                            : shared_narrow(d->residual, d->y_count, ZN_PRECISION_BF16);
+    float *bias = cuda_shared_copy(d->bias, s.cout), *y = cuda_result_new(d->y_count);
+    run_reference_frames(parts, kept ? &all : NULL, o);
+    const zn_conv_frames_args a = { .a = { .s = s,
+                                           .x = (const float *)((const uint8_t *)codes + (DEPTH - 1) * frame),
+                                           .packed = packed,
+                                           .bias = o.bias ? bias : NULL,
+                                           .residual = o.residual ? residual : NULL,
+                                           .y = y,
+                                           .x_type = ZN_TYPE_E4M3,
+                                           .residual_type = y_type,
+                                           .y_type = y_type },
+                                    .before = kept ? codes : NULL,
+                                    .depth = DEPTH,
+                                    .scale = scale };
+    cuda_start(k->run_frames, k->units(&s), &a);
+    if (y_type == ZN_TYPE_F32)
+        cuda_compare(name, y, d->want, d->y_count, 1e-3);
+    else
+        compare_narrow(name, k, y, d->want, d->y_count, ZN_TYPE_BF16);
+    float *const shared[] = { (float *)packed, codes, residual, bias };
+    for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
+        cuda_shared_free(shared[i]);
+    cuda_result_free(y);
+    conv_data_free(&all);
+    for (int i = 0; i < DEPTH; i++)
+        conv_data_free(&parts[i]);
+}
+
+/* Chunks of 96 and 128 channels, the last one not full; one and several blocks of results. */
+static void check_all_codes(void)
+{
+    const conv_options plain = { 0 }, biased = { .bias = true }, added = { .bias = true, .residual = true };
+    const zn_conv_shape large = conv_shape(1, 256, 256, 96, 96, 3, 1, 1, false);
+    const zn_conv_kernel *k = zn_conv_of_codes(&large, zn_device_flags(cuda_device));
+    if (!k || !(strstr(k->name, cuda_filter) || strstr("frames", cuda_filter)))
+        return;
+    check_codes(k, conv_shape(1, 18, 21, 96, 96, 3, 1, 1, false), true, ZN_TYPE_BF16, biased);
+    check_codes(k, conv_shape(4, 20, 37, 96, 96, 3, 1, 1, false), true, ZN_TYPE_BF16, added);
+    check_codes(k, conv_shape(2, 19, 33, 192, 192, 3, 1, 1, false), true, ZN_TYPE_BF16, added);
+    check_codes(k, conv_shape(2, 17, 23, 384, 384, 3, 1, 1, false), true, ZN_TYPE_BF16, biased);
+    check_codes(k, conv_shape(3, 33, 16, 80, 72, 3, 1, 1, false), false, ZN_TYPE_BF16, plain);
+    check_codes(k, conv_shape(4, 96, 70, 32, 136, 3, 1, 1, false), true, ZN_TYPE_F32, added);
 }
 
 /* Channels in chunks of 32 and 64, one and several blocks of results; more tiles than there are multiprocessors. */
@@ -381,6 +484,12 @@ void cuda_check_convs(void)
         if ((*k)->run_frames && cuda_runs((*k)->cpu) &&
             (strstr((*k)->name, cuda_filter) || strstr("frames", cuda_filter)))
             check_all_frames(*k);
+    check_all_codes();
+    bool any = false;
+    for (const zn_conv_kernel *const *k = zn_conv_kernels; *k; k++)
+        any |= strstr((*k)->name, cuda_filter) != NULL;
+    if (!any)
+        return;
     static zn_conv_shape list[128];
     const int count = shapes(list);
     for (int i = 0; i < count; i++) {

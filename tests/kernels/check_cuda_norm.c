@@ -1,6 +1,7 @@
 /* CUDA: group norm and its gradient. The kernels of each run one after the other. */
 #include "cuda_case.h"
 
+#include "base/convert.h"
 #include "kernels/mix.h"
 #include "kernels/norm.h"
 
@@ -113,6 +114,44 @@ static void check_rms(int64_t pixels, int c, zn_type type)
     fenced_free(want);
 }
 
+/* Results as FP8 codes. Few may be rounded the other way, because the device's exponential has other last bits. */
+static void check_rms_codes(int64_t pixels, int c)
+{
+    const int64_t count = pixels * c;
+    zn_rng rng = zn_rng_new(36);
+    float *x = cuda_shared_normal(&rng, count, 1), *w = cuda_shared_normal(&rng, c, 1);
+    float *map = cuda_map_new(x, count, ZN_TYPE_BF16);
+    float *y = cuda_result_new((count + 3) / 4), *codes = fenced_new((count + 3) / 4, false);
+    float *want = fenced_new(count, false), *got = cuda_result_new(count);
+    zn_mix_args a = { .x = x,
+                      .w = w,
+                      .y = codes,
+                      .pixels = pixels,
+                      .c = c,
+                      .eps = 1e-6f,
+                      .most = INFINITY,
+                      .y_type = ZN_TYPE_E4M3,
+                      .inverse = 30 };
+    zn_k_rms_norm_silu(&a, (zn_range){ 0, pixels, NULL });
+    zn_to_f32(want, codes, ZN_F8_E4M3, (size_t)count);
+    a.x = map;
+    a.y = y;
+    a.x_type = ZN_TYPE_BF16;
+    cuda_start(zn_k_rms_norm_silu, pixels, &a);
+    zn_device_fetch(cuda_device, y, (size_t)count);
+    cuda_must(zn_device_wait(cuda_device));
+    zn_to_f32(got, y, ZN_F8_E4M3, (size_t)count);
+    zn_device_send(cuda_device, got, sizeof(float) * (size_t)count);
+    cuda_compare("rms_norm_silu, codes", got, want, count, 1e-2);
+    float *const all[] = { x, w, map };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        cuda_shared_free(all[i]);
+    cuda_result_free(y);
+    cuda_result_free(got);
+    fenced_free(codes);
+    fenced_free(want);
+}
+
 void cuda_check_norms(void)
 {
     if (strstr("rms_norm_silu", cuda_filter)) {
@@ -122,6 +161,9 @@ void cuda_check_norms(void)
         check_rms(33, 192, ZN_TYPE_F32);
         check_rms(9, 384, ZN_TYPE_F16);
         check_rms(3, 1024, ZN_TYPE_BF16);
+        check_rms_codes(70, 96);
+        check_rms_codes(12, 1024);
+        check_rms_codes(8, 6);
     }
     if (!strstr("norm_sums norm_merge norm_apply norm_stats norm_grad_sums norm_grad_merge norm_grad", cuda_filter))
         return;

@@ -1,9 +1,10 @@
 /* Clips on the device against the same clips on the CPU: small networks of Wan's and TAEHV's kinds, encoded and decoded
  * piece by piece, twice, since the second clip takes up what the first has left there: it sends its frames to the
  * device and nothing else, neither weights nor what layers keep. No step may run on the CPU. Exit status 77 where there
- * is no device. check-device-clips [NAME]: only one of them. */
+ * is no device. check-device-clips [NAME]: only one of them; "large": only the large pictures. */
 #include "../must.h"
 #include "base/alloc.h"
+#include "base/cpu.h"
 #include "base/rng.h"
 #include "graph/context.h"
 #include "models/model.h"
@@ -207,6 +208,39 @@ static void check(const char *name, int width, zn_precision precision, double al
     zn_model_free(m);
 }
 
+/* Maps that are large enough for convolutions over frames in one launch, which only Hopper GPUs have: on the device,
+ * against f32 there. Also prints how far FP8 is from bf16. */
+static void check_large(void)
+{
+    enum { WIDE = 64, HIGH = 40, FRAMES = 3, LATENT = 4 };
+    static const zn_precision precisions[] = { ZN_PRECISION_F32, ZN_PRECISION_BF16, ZN_PRECISION_FP8 };
+    static float data[WIDE * HIGH * FRAMES * LATENT];
+    zn_rng rng = zn_rng_new(5);
+    zn_model *m = small_wan("wan21-vae", 48);
+    zn_latent z = { .width = WIDE, .height = HIGH, .channels = LATENT, .frames = FRAMES, .downscale = 8, .data = data };
+    values pictures[3] = { 0 };
+    for (int i = 0; i < WIDE * HIGH * FRAMES * LATENT; i++)
+        data[i] = zn_rng_normal(&rng);
+    for (int i = 0; i < 3; i++) {
+        zn_video *video;
+        values again = { 0 };
+        must(zn_video_new(m, &(zn_options){ .device = "cuda", .precision = precisions[i], .size = sizeof(zn_options) },
+                          &video));
+        decode(video, &z, &pictures[i]);
+        decode(video, &z, &again);
+        expect("large pictures, twice", difference(&again, &pictures[i]), 0);
+        check_places(video, ZN_DECODER);
+        zn_free(again.data);
+        zn_video_free(video);
+    }
+    expect("large pictures in bf16", difference(&pictures[1], &pictures[0]), 5e-2);
+    expect("  in fp8", difference(&pictures[2], &pictures[0]), 0.2);
+    printf("fp8 against bf16: %.1f dB\n", -20 * log10(difference(&pictures[2], &pictures[1])));
+    for (int i = 0; i < 3; i++)
+        zn_free(pictures[i].data);
+    zn_model_free(m);
+}
+
 int main(int argc, char **argv)
 {
     zn_device *device;
@@ -214,7 +248,10 @@ int main(int argc, char **argv)
         printf("%s\n", zn_error_text());
         return 77;
     }
+    const bool hopper = zn_device_flags(device) & ZN_CPU_HOPPER;
     zn_device_close(device);
+    if (hopper && (argc < 2 || strcmp(argv[1], "large") == 0))
+        check_large();
     static const char *const names[] = { "wan21-vae", "wan22-vae", "taew2_1" };
     for (int i = 0; i < 3; i++) {
         if (argc > 1 && strcmp(argv[1], names[i]))

@@ -326,6 +326,20 @@ static zn_status everything(const zn_model *m)
     return status;
 }
 
+static void fp8_needs_a_gpu(void **state)
+{
+    (void)state;
+    zn_model *m = small_video(0);
+    const zn_options options = { .precision = ZN_PRECISION_FP8 };
+    zn_video *v;
+    zn_codec *c;
+    expect(zn_video_new(m, &options, &v), ZN_EUNSUPPORTED, "Hopper");
+    assert_null(v);
+    expect(zn_codec_new(m, &options, &c), ZN_EUNSUPPORTED, "use bf16");
+    assert_null(c);
+    zn_model_free(m);
+}
+
 static void failing_memory_is_an_error(void **state)
 {
     (void)state;
@@ -359,6 +373,7 @@ int main(void)
         cmocka_unit_test(too_little_memory_is_said),
         cmocka_unit_test(images_are_coded_one_by_one),
         cmocka_unit_test(other_models_are_refused),
+        cmocka_unit_test(fp8_needs_a_gpu),
         cmocka_unit_test(failing_memory_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

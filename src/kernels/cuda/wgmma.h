@@ -72,15 +72,17 @@ static __device__ void publish_shared(void) { asm volatile("fence.proxy.async.sh
  * right neighbour, and both eight rows below, for each j, of the 16 rows of its warp (g = lane / 4, q = lane % 4).
  * A line of `a` has its 64 rows for one of the 16. A line of b has some of the 16, from the
  * matrix's address on, for one column; in the turned form it has 64 columns for one of the 16. */
-#define ZN_WGMMA(name, type, columns, count, operands)                                                                 \
+#define ZN_WGMMA_DEEP(name, type, columns, depth, count, operands)                                                     \
     static __device__ void name(float(&sums)[count], uint64_t a, uint64_t b)                                           \
     {                                                                                                                  \
-        asm volatile("wgmma.mma_async.sync.aligned.m64n" columns "k16.f32." type "." type " {" ZN_NAMES_##count        \
+        asm volatile("wgmma.mma_async.sync.aligned.m64n" columns "k" depth ".f32." type "." type " {" ZN_NAMES_##count \
                      "}, " operands ";\n"                                                                              \
                      : ZN_SUMS_##count(sums, 0)                                                                        \
                      : "l"(a), "l"(b));                                                                                \
     }
+#define ZN_WGMMA(name, type, columns, count, operands) ZN_WGMMA_DEEP(name, type, columns, "16", count, operands)
 struct bf16_wide : bf16_pair {
+    enum { BYTES = 2 };
     ZN_WGMMA(multiply, "bf16", "32", 16, "%16, %17, 1, 1, 1, 1, 0")
     ZN_WGMMA(multiply, "bf16", "64", 32, "%32, %33, 1, 1, 1, 1, 0")
     ZN_WGMMA(multiply, "bf16", "128", 64, "%64, %65, 1, 1, 1, 1, 0")
@@ -88,9 +90,16 @@ struct bf16_wide : bf16_pair {
     ZN_WGMMA(multiply_turned, "bf16", "192", 96, "%96, %97, 1, 1, 1, 1, 1")
 };
 struct f16_wide : f16_pair {
+    enum { BYTES = 2 };
     ZN_WGMMA(multiply, "f16", "32", 16, "%16, %17, 1, 1, 1, 1, 0")
     ZN_WGMMA(multiply, "f16", "64", 32, "%32, %33, 1, 1, 1, 1, 0")
     ZN_WGMMA(multiply, "f16", "128", 64, "%64, %65, 1, 1, 1, 1, 0")
+};
+
+/* FP8 codes (E4M3), 32 in place of 16; a line of `a` has some of them for one row. Results are written as bf16. */
+struct e4m3_wide : bf16_pair {
+    enum { BYTES = 1 };
+    ZN_WGMMA_DEEP(multiply, "e4m3", "128", "32", 64, "%64, %65, 1, 1, 1")
 };
 
 /* The same for a product of rows: a line of `a` has some of the 16, as one of b has. And with a in registers, a[64][16]

@@ -77,12 +77,20 @@ static zn_node_types frames_types(const zn_node *n, const zn_prepare *p)
     return p->constant_parameters ? zn_host_types_of_pairs(n, p) : (zn_node_types){ 0 };
 }
 
+/* The last source is never what stays between runs, whose type follows from this. */
+static bool frames_codes(const zn_node *n)
+{
+    const zn_node *x = n->source[n->source_count - 1];
+    return x->op->codes && x->op->codes(x);
+}
+
 const zn_op zn_op_frames = { .name = "frames",
                              .shape = frames_shape,
                              .run = frames_run,
                              .types = frames_types,
                              .host_types = zn_host_types_of_pairs,
                              .launches = zn_launches,
+                             .codes = frames_codes,
                              .gradient = frames_gradient };
 
 zn_node *zn_frames(zn_node *const *sources, int count, const int32_t *from, int frames)

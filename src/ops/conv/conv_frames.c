@@ -3,7 +3,7 @@
  *
  * Few input channels would leave most of a matrix unit idle, so the frames of the kernel become channels of one map
  * (zn_k_stack_frames), and there is one 2D convolution of that. Otherwise the kernel takes all frames at once if it
- * can, or each 2D convolution adds to the result of the one before. */
+ * can, as for codes of FP8, or each 2D convolution adds to the result of the one before. */
 #include "base/convert.h"
 #include "base/cpu.h"
 #include "kernels/frames.h"
@@ -57,10 +57,20 @@ typedef struct plan {
 static plan plan_of(const zn_node *n, const zn_prepare *p)
 {
     plan q = { .s = shape_of(n, n->shape.dim[0]), .type = p->math == ZN_PRECISION_F16 ? ZN_TYPE_F16 : ZN_TYPE_BF16 };
+    if (spec_of(n)->codes) {
+        q.kernel = zn_conv_of_codes(&q.s, p->cpu);
+        return q;
+    }
     q.stacked = p->cpu & ZN_CPU_CUDA && p->math != ZN_PRECISION_F32 && zn_can_stack_frames(depth_of(n), q.s.cin);
     q.s.cin = q.stacked ? ZN_STACKED : q.s.cin;
     q.kernel = choose(&q.s, p);
     return q;
+}
+
+const zn_conv_kernel *zn_conv_frames_of_codes(const zn_node *n, uint32_t cpu)
+{
+    const zn_conv_shape s = shape_of(n, n->shape.dim[0]);
+    return zn_conv_of_codes(&s, cpu);
 }
 
 static zn_status shape(zn_node *n)
@@ -216,6 +226,8 @@ static bool takes_frames(const zn_node *n, const plan *q)
 {
     const zn_node *before = before_of(n), *residual = residual_of(n);
     const zn_type type = n->source[X]->type;
+    if (spec_of(n)->codes)
+        return true;
     return q->kernel->run_frames && q->kernel->takes_frames(&q->s) && type != ZN_TYPE_F32 && n->type == type &&
            (!before || before->type == type) && (!residual || residual->type == type);
 }
@@ -232,10 +244,11 @@ static void run_frames(const zn_node *n, const zn_launch_context *c)
                                            .residual = residual ? residual->data : NULL,
                                            .y = n->data,
                                            .x_type = n->source[X]->type,
-                                           .residual_type = n->type,
+                                           .residual_type = residual ? residual->type : ZN_TYPE_F32,
                                            .y_type = n->type },
                                     .before = before ? before->data : NULL,
-                                    .depth = before || q->s.n > depth_of(n) ? depth_of(n) : q->s.n };
+                                    .depth = before || q->s.n > depth_of(n) ? depth_of(n) : q->s.n,
+                                    .scale = spec_of(n)->codes ? zn_norm_code_scale(n->source[X]) : 1 };
     zn_launch(c, q->kernel->run_frames, q->kernel->units(&q->s), 1, &a);
 }
 

@@ -1,5 +1,6 @@
-/* Chooses the products that multiply FP8 numbers (kernels/fp8.h). A norm or a product of two halves of a feed-forward
- * part that only such products read writes codes itself, so that its result never is in memory with more bits. */
+/* Chooses the products and the convolutions over frames that multiply FP8 numbers (kernels/fp8.h). A norm or a product
+ * of two halves of a feed-forward part that only those read writes codes itself, so that its result never is in memory
+ * with more bits. */
 #include "kernels/fp8.h"
 #include "base/alloc.h"
 #include "kernels/token.h"
@@ -57,6 +58,60 @@ void zn_graph_use_fp8(zn_graph *g, zn_node *const *outputs, int count, const zn_
                 write_codes(zn_graph_at(g, i), uses);
     }
     zn_free(uses);
+    zn_free(readers);
+}
+
+/* ---- over frames ---- */
+
+/* readers[i]: how often nodes that an output needs read node i; an output counts as one more. */
+static void count_needed(const zn_graph *g, zn_node *const *outputs, int count, int *readers)
+{
+    for (int i = 0; i < count; i++)
+        readers[outputs[i]->index]++;
+    for (int i = zn_graph_count(g) - 1; i >= 0; i--)
+        for (int s = 0; readers[i] && s < zn_graph_at(g, i)->source_count; s++)
+            readers[zn_graph_at(g, i)->source[s]->index]++;
+}
+
+/* Whether n takes frames of x for the next piece of the clip, and nothing else reads them. */
+static bool keeps(const zn_node *n, const zn_node *x, zn_node *const *outputs, int count, const int *readers)
+{
+    bool is_output = false;
+    for (int i = 0; i < count; i++)
+        is_output |= outputs[i] == n;
+    return n->op == &zn_op_frames && n->source[n->source_count - 1] == x && is_output && readers[n->index] == 1;
+}
+
+/* The convolution for which x can be codes: it and the next piece have all that is read of x. NULL: none. */
+static zn_node *reader_of(const zn_node *x, zn_node *const *outputs, int count, const int *readers)
+{
+    int known = 0;
+    zn_node *conv = NULL;
+    for (int i = x->index + 1; i < zn_graph_count(x->graph); i++) {
+        zn_node *n = zn_graph_at(x->graph, i);
+        const bool multiplies = readers[i] && n->op == &zn_op_conv_frames && n->source[0] == x && !conv;
+        known += multiplies || (readers[i] && keeps(n, x, outputs, count, readers));
+        conv = multiplies ? n : conv;
+    }
+    return known == readers[x->index] ? conv : NULL;
+}
+
+void zn_graph_use_fp8_frames(zn_graph *g, zn_node *const *outputs, int count, uint32_t cpu)
+{
+    int *readers = zn_calloc((size_t)zn_graph_count(g) + 1, sizeof(int));
+    if (!readers)
+        return; /* the graph as it is computes the same, with less error */
+    count_needed(g, outputs, count, readers);
+    for (int i = 0; i < zn_graph_count(g); i++) {
+        zn_node *x = zn_graph_at(g, i);
+        if (!readers[i] || x->wide || !zn_norm_can_write_codes(x))
+            continue;
+        zn_node *conv = reader_of(x, outputs, count, readers);
+        if (!conv || !zn_conv_frames_of_codes(conv, cpu))
+            continue;
+        ((zn_conv_frames *)conv->attribute)->codes = true;
+        zn_norm_write_codes(x);
+    }
     zn_free(readers);
 }
 

@@ -22,7 +22,16 @@ extern const zn_op zn_op_conv_frames;
 typedef struct zn_conv_frames {
     int pad;
     bool before, bias, residual; /* sources that it has */
+    bool codes;                  /* x and the frames before it are FP8 codes, which a norm has written */
 } zn_conv_frames;
+/* The kernel for a convolution over frames if its x were codes; NULL: none. */
+const struct zn_conv_kernel *zn_conv_frames_of_codes(const zn_node *n, uint32_t cpu);
+
+/* A norm with SiLU whose results are FP8 codes, with one scale for all: a norm bounds them. Whether n can be one, what
+ * makes it one, and what a code is multiplied with. */
+bool zn_norm_can_write_codes(const zn_node *n);
+void zn_norm_write_codes(zn_node *n);
+float zn_norm_code_scale(const zn_node *n);
 
 /* Those of zn_graph_use_fp8. */
 extern const zn_op zn_op_matrix_fp8, zn_op_silu_multiply_fp8;

@@ -3,6 +3,7 @@
 #include "base/cpu.h"
 #include "base/fail.h"
 #include "graph/types.h"
+#include "kernels/fp8.h"
 #include "kernels/kernels.h"
 #include "kernels/mix.h"
 #include "kernels/narrow.h"
@@ -14,6 +15,7 @@ typedef struct norm_spec {
     float eps;
     float most; /* upper limit of the factor */
     bool silu;  /* of the result; set by fusion, for devices */
+    bool codes; /* the result is FP8 codes; with silu */
 } norm_spec;
 
 static zn_mix_args args_of(const zn_node *n)
@@ -43,6 +45,7 @@ static void run(const zn_node *n, const zn_launch_context *c)
     zn_mix_args a = args_of(n);
     a.x_type = n->source[0]->type;
     a.y_type = n->type;
+    a.inverse = ((norm_spec *)n->attribute)->codes ? 1 / zn_norm_code_scale(n) : 1;
     if (((norm_spec *)n->attribute)->silu) {
         zn_launch(c, zn_k_rms_norm_silu, a.pixels, 1 + (1 << 14) / a.c, &a);
         return;
@@ -69,6 +72,8 @@ static double slots(const zn_node *n, const zn_prepare *p)
     return 3.0 * (double)zn_shape_count(n->shape);
 }
 
+static bool writes_codes(const zn_node *n) { return ((norm_spec *)n->attribute)->codes; }
+
 const zn_op zn_op_rms_norm = { .name = "rms_norm",
                                .shape = shape,
                                .run = run,
@@ -78,6 +83,7 @@ const zn_op zn_op_rms_norm = { .name = "rms_norm",
                                .gradient = gradient,
                                .flops = flops,
                                .slots = slots,
+                               .codes = writes_codes,
                                .in_place = zn_first_source };
 
 zn_node *zn_rms_norm(zn_node *x, zn_node *w, float eps)
@@ -103,6 +109,24 @@ void zn_fuse_rms_norm(zn_node *n, int *uses)
         return;
     k.silu = true;
     zn_fuse_become(n, uses, &zn_op_rms_norm, &k, sizeof k, norm->source, 2);
+}
+
+bool zn_norm_can_write_codes(const zn_node *n)
+{
+    return n->op == &zn_op_rms_norm && ((norm_spec *)n->attribute)->silu && n->source[1]->op == &zn_op_parameter;
+}
+
+void zn_norm_write_codes(zn_node *n) { ((norm_spec *)n->attribute)->codes = true; }
+
+/* A number divided by the root of the mean square of C numbers is at most sqrt(C), and SiLU makes none larger. */
+float zn_norm_code_scale(const zn_node *n)
+{
+    const int64_t c = zn_shape_count(n->source[1]->shape);
+    const float *gains = n->source[1]->data;
+    float most = 0;
+    for (int64_t i = 0; i < c; i++)
+        most = fmaxf(most, fabsf(gains[i]));
+    return most < ZN_E4M3_LEAST ? 1 : most * sqrtf((float)c) / ZN_E4M3_MOST;
 }
 
 float zn_rms_norm_eps(const zn_node *n) { return ((norm_spec *)n->attribute)->eps; }

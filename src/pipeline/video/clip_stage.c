@@ -35,6 +35,8 @@ static zn_status make_graph(zn_clip_stage *s, const zn_clip_work *w, int frames,
     zn_graph_fuse(s->graph, outputs, *count);
     if (w->options->device)
         zn_graph_fuse_frames(s->graph, outputs, *count);
+    if (w->options->fp8)
+        zn_graph_use_fp8_frames(s->graph, outputs, *count, zn_device_flags(w->options->device));
     return ZN_OK;
 }
 

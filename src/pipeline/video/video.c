@@ -3,6 +3,7 @@
 #include <zenith/video.h>
 
 #include "base/alloc.h"
+#include "base/cpu.h"
 #include "base/fail.h"
 #include "graph/compute.h"
 #include "io/image/pixels/pixels.h"
@@ -18,6 +19,7 @@ struct zn_video {
     const zn_model *model;
     zn_codec *codec; /* of an image autoencoder; NULL: pieces */
     zn_compute compute;
+    bool fp8;         /* the decoder multiplies FP8 numbers */
     zn_clip *part[2]; /* for the last size used */
     zn_blend blend;   /* with a side: instead of parts */
     /* encoder */
@@ -33,6 +35,12 @@ struct zn_video {
 static zn_status begin_pieces(zn_video *v, const zn_options *options)
 {
     ZN_TRY(zn_compute_begin(options, &v->compute));
+    if (v->compute.math == ZN_PRECISION_FP8) {
+        if (!(zn_device_flags(v->compute.device) & ZN_CPU_HOPPER))
+            return ZN_FAIL(ZN_EUNSUPPORTED, "clips in fp8 need a GPU of NVIDIA's Hopper generation: use bf16");
+        v->fp8 = true;
+        v->compute.math = ZN_PRECISION_BF16;
+    }
     if (!v->compute.options.blend)
         return ZN_OK;
     v->blend.side = v->compute.options.tile;
@@ -93,7 +101,7 @@ const char *zn_video_plan(zn_video *v, zn_part part)
  * their way from the file. */
 enum { PROCESS = 96 << 20 };
 
-static zn_clip_options clip_options(const zn_video *v)
+static zn_clip_options clip_options(const zn_video *v, zn_part part)
 {
     const zn_compute *k = &v->compute;
     size_t held = zn_model_bytes(v->model) + PROCESS;
@@ -103,6 +111,7 @@ static zn_clip_options clip_options(const zn_video *v)
                               .device = k->device,
                               .packs = k->packs,
                               .math = k->math,
+                              .fp8 = v->fp8 && part == ZN_DECODER,
                               .memory = k->options.memory,
                               .held = k->device ? 0 : held,
                               .progress = k->options.progress,
@@ -117,7 +126,7 @@ static zn_status part_for(zn_video *v, zn_part part, zn_shape frame)
         zn_clip_free(*kept);
         *kept = NULL;
     }
-    const zn_clip_options options = clip_options(v);
+    const zn_clip_options options = clip_options(v, part);
     return *kept ? ZN_OK : zn_clip_new(v->model, part, frame, &options, kept);
 }
 
@@ -226,7 +235,7 @@ static zn_status finish_piece(zn_video *v, zn_latent **clip)
 
 static zn_status finish_blend(zn_video *v, zn_latent **clip)
 {
-    const zn_clip_options options = clip_options(v);
+    const zn_clip_options options = clip_options(v, ZN_ENCODER);
     float *data;
     zn_shape shape;
     ZN_TRY(zn_blend_encode(&v->blend, v->model, &options, &data, &shape));
@@ -340,7 +349,7 @@ static zn_status decode_images(zn_video *v, const zn_latent *z, int bits, zn_vid
 /* The latent is a whole clip. */
 static zn_status decode_blend(zn_video *v, const zn_latent *z, zn_image *picture, zn_video_picture_fn take, void *user)
 {
-    const zn_clip_options options = clip_options(v);
+    const zn_clip_options options = clip_options(v, ZN_DECODER);
     const zn_shape in = ZN_SHAPE(z->frames > 1 ? z->frames : 1, z->height, z->width, z->channels);
     float *data;
     zn_shape shape;

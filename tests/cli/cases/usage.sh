@@ -41,6 +41,7 @@ try bench --part both
 try convert a.png b.pth
 try convert a.png b.safetensors --dtype f64
 try encode a.png --size 5
+try reconstruct a.png -p fp8
 # Values that only the model, or the recipe, can judge.
 export ZENITH_MODELS=$SOURCE/weights
 makeimage b.png 32 32

@@ -3,6 +3,9 @@
 
 #include "base/convert.h"
 #include "base/cpu.h"
+#include "kernels/fp8.h"
+
+#include <math.h>
 
 /* Pixel indices are ints, also those of a shuffled map. */
 static bool supports(const zn_conv_shape *s)
@@ -69,6 +72,9 @@ static bool takes_frames(const zn_conv_shape *s)
            (int64_t)s->h * s->w >= LEAST;
 }
 
+/* The same for codes, which are copied in pieces of 16 bytes. */
+static bool takes_codes(const zn_conv_shape *s) { return takes_frames(s) && s->cin % 16 == 0; }
+
 /* Channels of x are copied in groups of eight. */
 static unsigned narrow_half(const zn_conv_shape *s)
 {
@@ -121,6 +127,38 @@ static void pack_up(const zn_conv_shape *s, const float *w, void *packed, uint16
 static void pack_up_bf16(const zn_conv_shape *s, const float *w, void *to) { pack_up(s, w, to, zn_f32_to_bf16); }
 static void pack_up_f16(const zn_conv_shape *s, const float *w, void *to) { pack_up(s, w, to, zn_f32_to_f16); }
 
+static size_t code_bytes(const zn_conv_shape *s)
+{
+    const zn_cuda_weights p = zn_cuda_code_weights(s);
+    return zn_cuda_code_bytes(&p) + sizeof(float) * (size_t)p.columns;
+}
+
+static float code_scale(const zn_conv_shape *s, const float *w, int column)
+{
+    float most = 0;
+    for (int64_t i = 0; column < s->cout && i < (int64_t)s->kh * s->kw * s->cin; i++)
+        most = fmaxf(most, fabsf(w[i * s->cout + column]));
+    return most < ZN_E4M3_LEAST ? 1 : most / ZN_E4M3_MOST;
+}
+
+static void pack_codes(const zn_conv_shape *s, const float *w, void *packed)
+{
+    const zn_cuda_weights p = zn_cuda_code_weights(s);
+    const int taps = s->kh * s->kw;
+    uint8_t *to = packed;
+    float *scales = (float *)(to + zn_cuda_code_bytes(&p));
+    for (int column = 0; column < p.columns; column++)
+        scales[column] = code_scale(s, w, column);
+    for (int row = 0; row < p.rows; row++)
+        for (int column = 0; column < p.columns; column++, to += ZN_CUDA_CODE_LINE) {
+            float line[ZN_CUDA_CODE_LINE] = { 0 };
+            const int first = row / taps * p.chunk, left = s->cin - first, count = left < p.chunk ? left : p.chunk;
+            for (int i = 0; i < count && column < s->cout; i++)
+                line[i] = w[((int64_t)(row % taps) * s->cin + first + i) * s->cout + column] / scales[column];
+            zn_to_e4m3(to, line, 1, ZN_CUDA_CODE_LINE);
+        }
+}
+
 static size_t product_bytes(const zn_conv_shape *s) { return sizeof(uint16_t) * (size_t)s->cin * (size_t)s->cout; }
 static size_t rounded_x(const zn_conv_shape *s, zn_type x)
 {
@@ -172,6 +210,7 @@ void zn_k_conv_up_bf16(const void *conv_args, zn_range rows) { (void)conv_args, 
 void zn_k_conv_up_f16(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
 void zn_k_conv_frames_bf16(const void *conv_frames_args, zn_range rows) { (void)conv_frames_args, (void)rows; }
 void zn_k_conv_frames_f16(const void *conv_frames_args, zn_range rows) { (void)conv_frames_args, (void)rows; }
+void zn_k_conv_frames_fp8(const void *conv_frames_args, zn_range rows) { (void)conv_frames_args, (void)rows; }
 void zn_k_conv_pack_up_bf16(const void *conv_pack_args, zn_range unit) { (void)conv_pack_args, (void)unit; }
 void zn_k_conv_pack_up_f16(const void *conv_pack_args, zn_range unit) { (void)conv_pack_args, (void)unit; }
 void zn_k_conv_bf16(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
@@ -255,6 +294,21 @@ const zn_conv_kernel zn_conv_hopper_bf16 =
 const zn_conv_kernel zn_conv_hopper_f16 =
     ZN_CONV_HOPPER("wgmma-f16-cuda", ZN_PRECISION_F16, 6e-4f, pack_f16, zn_k_conv_pack_f16, never_changes,
                    zn_k_conv_wgmma_f16, zn_k_conv_frames_f16);
+
+/* Of codes, over frames only (zn_conv_of_codes). */
+const zn_conv_kernel zn_conv_hopper_fp8 = { .name = "wgmma-fp8-cuda",
+                                            .math = ZN_PRECISION_FP8,
+                                            .cpu = ZN_CPU_CUDA | ZN_CPU_HOPPER,
+                                            .tolerance = 5e-3f,
+                                            .supports = takes_codes,
+                                            .narrow = narrow_result,
+                                            .packed_bytes = code_bytes,
+                                            .pack = pack_codes,
+                                            .scratch_bytes = scratch_bytes,
+                                            .units = units,
+                                            .run_frames = zn_k_conv_frames_fp8,
+                                            .takes_frames = takes_codes,
+                                            .flops = half_flops };
 
 #define ZN_CONV_UP(title, type, error, packs, packs_on_device, worth, body)                                            \
     {                                                                                                                  \

@@ -114,6 +114,20 @@ static inline ZN_ON_BOTH float zn_cuda_up_weight(const zn_conv_shape *s, const z
     return sum;
 }
 
+/* For products of FP8 codes (E4M3): [chunk of cin][tap][column][128 codes of the chunk], then a scale for each column.
+ * `rows` counts lines of 128 codes of a column. */
+static inline zn_cuda_weights zn_cuda_code_weights(const zn_conv_shape *s)
+{
+    const int chunk = s->cin % 96 == 0 && s->cin % 128 != 0 ? 96 : 128; /* 32 of them are multiplied at a time */
+    const zn_cuda_weights p = { (s->cin + chunk - 1) / chunk * s->kh * s->kw, zn_cuda_conv_columns(s), chunk };
+    return p;
+}
+enum { ZN_CUDA_CODE_LINE = 128 };
+static inline size_t zn_cuda_code_bytes(const zn_cuda_weights *p) /* without the scales */
+{
+    return (size_t)p->rows * (size_t)p->columns * ZN_CUDA_CODE_LINE;
+}
+
 /* For products of matrices: [cin][cout], as they are. */
 static inline zn_cuda_weights zn_cuda_product_weights(const zn_conv_shape *s)
 {

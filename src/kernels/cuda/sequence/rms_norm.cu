@@ -43,6 +43,20 @@ static __device__ float result_of(const rms_task &t, float x, float factor, floa
     return t.silu ? y / (1 + expf(-y)) : y;
 }
 
+template <int N> static __device__ void write_results(const rms_task &t, int64_t i, const floats<N> &y)
+{
+    if (t.a.y_type != ZN_TYPE_E4M3) {
+        store_as<N>(t.a.y, i, t.a.y_type, y);
+        return;
+    }
+    const float by = t.a.inverse;
+    if constexpr (N == 1)
+        reinterpret_cast<uint8_t *>(t.a.y)[i] = (uint8_t)e4m3_pair(y.v[0] * by, 0);
+    else
+        reinterpret_cast<uint32_t *>(t.a.y)[i] =
+            e4m3_pair(y.v[0] * by, y.v[1] * by) | e4m3_pair(y.v[2] * by, y.v[3] * by) << 16;
+}
+
 /* G lanes share a pixel; each keeps up to K vectors of its channels, which are read once. */
 template <int G, int K> __global__ void rms_norm_held(rms_task t)
 {
@@ -75,7 +89,7 @@ template <int G, int K> __global__ void rms_norm_held(rms_task t)
             for (int k = 0; k < 4; k++)
                 y.v[k] = result_of(t, x[j].v[k], factor, w[j].v[k]);
             if (is_there && column + j * G < vectors)
-                store_as<4>(a.y, p * vectors + column + j * G, a.y_type, y);
+                write_results<4>(t, p * vectors + column + j * G, y);
         }
     }
 }
@@ -99,7 +113,7 @@ template <int N> __global__ void rms_norm(rms_task t)
             floats<N> v = load_as<N>(a.x, first + i, a.x_type);
             for (int k = 0; k < N; k++)
                 v.v[k] = result_of(t, v.v[k], s, w.v[k]);
-            store_as<N>(a.y, first + i, a.y_type, v);
+            write_results<N>(t, first + i, v);
         }
     }
 }

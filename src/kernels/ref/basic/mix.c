@@ -1,6 +1,8 @@
 /* Products along channels, three taps over channels, RMS norm. */
 #include "kernels/mix.h"
 
+#include "base/convert.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -128,9 +130,16 @@ void zn_ref_rms_norm(const void *args, zn_range r)
 void zn_k_rms_norm_silu(const void *args, zn_range r)
 {
     const zn_mix_args *a = args;
-    zn_ref_rms_norm(args, r);
-    for (int64_t i = r.begin * a->c; i < r.end * a->c; i++)
-        a->y[i] = a->y[i] / (1 + expf(-a->y[i]));
+    for (int64_t p = r.begin; p < r.end; p++) {
+        const float *x = a->x + p * a->c, s = inverse_rms(a, x);
+        for (int k = 0; k < a->c; k++) {
+            const float y = x[k] * s * a->w[k], result = y / (1 + expf(-y));
+            if (a->y_type == ZN_TYPE_E4M3)
+                zn_to_e4m3((uint8_t *)a->y + p * a->c + k, &(float){ result * a->inverse }, 1, 1);
+            else
+                a->y[p * a->c + k] = result;
+        }
+    }
 }
 
 /* dx = s (w dy) - x s^3 / c * sum(w dy x), the second term only where s is not limited; dw += dy x s */
