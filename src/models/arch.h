@@ -143,6 +143,11 @@ typedef struct zn_arch {
 
 extern const zn_arch *const zn_archs[]; /* NULL-terminated */
 
+/* For recognise: which of encoder and decoder a file holds, by what `read` says of each. part: what they start as, then
+ * what was read. False if it has neither. */
+bool zn_find_parts(const zn_weights *w, bool (*read)(const zn_weights *w, zn_part part, zn_config *k),
+                   zn_config part[2], zn_naming naming[ZN_PARTS]);
+
 /* The configuration changed as a recipe wishes. */
 ZN_MUST_USE zn_status zn_arch_resize(const zn_arch *arch, zn_config *k, const zn_wishes *want);
 

@@ -92,3 +92,12 @@ const char *zn_architecture_at(int index, const char **description)
             }
     return NULL;
 }
+
+bool zn_find_parts(const zn_weights *w, bool (*read)(const zn_weights *w, zn_part part, zn_config *k),
+                   zn_config part[2], zn_naming naming[ZN_PARTS])
+{
+    memset(naming, 0, sizeof *naming * ZN_PARTS);
+    for (int p = ZN_ENCODER; p <= ZN_DECODER; p++)
+        naming[p].present = read(w, (zn_part)p, &part[p]);
+    return naming[ZN_ENCODER].present || naming[ZN_DECODER].present;
+}

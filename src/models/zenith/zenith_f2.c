@@ -139,22 +139,15 @@ static bool read_part(const zn_weights *w, zn_part part, zn_config *k)
 
 static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[ZN_PARTS], bool *is_it)
 {
-    zn_config part[2] = { { 0 } };
-    memset(naming, 0, sizeof(zn_naming) * ZN_PARTS);
-    for (int p = 0; p < 2; p++)
-        naming[p].present = read_part(w, (zn_part)p, &part[p]);
-    *is_it = naming[0].present || naming[1].present;
+    zn_config part[2] = { configs[0], configs[0] };
+    *is_it = zn_find_parts(w, read_part, part, naming);
     if (!*is_it)
         return ZN_OK;
-    const zn_config *found = &part[naming[0].present ? 0 : 1];
     if (naming[0].present && naming[1].present &&
         (part[0].latent != part[1].latent || part[0].width != part[1].width ||
          memcmp(form_of(&part[0]), form_of(&part[1]), sizeof(form))))
         return ZN_FAIL(ZN_EFORMAT, "encoder and decoder are of different networks of the zenith-f2 family");
-    *k = configs[0];
-    k->latent = found->latent;
-    k->width = found->width;
-    *(form *)zn_form_own(k, sizeof(form)) = *form_of(found);
+    *k = part[naming[0].present ? 0 : 1];
     return ZN_OK;
 }
 

@@ -154,10 +154,7 @@ static zn_status adopt(zn_config *k, const zn_config *more, zn_part part)
 static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[ZN_PARTS], bool *is_it)
 {
     zn_config part[2] = { configs[0], configs[0] };
-    memset(naming, 0, sizeof(zn_naming) * ZN_PARTS);
-    for (int p = 0; p < 2; p++)
-        naming[p].present = read_part(w, (zn_part)p, &part[p]);
-    *is_it = naming[0].present || naming[1].present;
+    *is_it = zn_find_parts(w, read_part, part, naming);
     if (!*is_it)
         return ZN_OK;
     if (naming[0].present && naming[1].present && (part[0].latent != part[1].latent || part[0].width != part[1].width))

@@ -214,10 +214,7 @@ static bool same_network(const zn_config *a, const zn_config *b)
 static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[ZN_PARTS], bool *is_it)
 {
     zn_config part[2] = { { 0 } };
-    memset(naming, 0, sizeof(zn_naming) * ZN_PARTS);
-    for (int p = 0; p < 2; p++)
-        naming[p].present = read_part(w, (zn_part)p, &part[p]);
-    *is_it = naming[0].present || naming[1].present;
+    *is_it = zn_find_parts(w, read_part, part, naming);
     if (!*is_it)
         return ZN_OK;
     if (naming[0].present && naming[1].present && !same_network(&part[0], &part[1]))
