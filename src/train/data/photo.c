@@ -41,7 +41,9 @@ static bool draw_alone(zn_rng *rng, const zn_damage_mix *mix, zn_photo_draw *d)
         d->noise = (float)between(rng, 0, mix->noise);
     else if (mix->impulses > 0 && chance(rng, mix->impulses))
         draw_impulses(rng, d);
-    return d->noise > 0 || d->impulses > 0;
+    else if (mix->blur > 0 && chance(rng, mix->blur))
+        draw_blur(rng, d);
+    return d->noise > 0 || d->impulses > 0 || d->blur > 0;
 }
 
 /* A tenth is saved as WebP, in builds that can. */

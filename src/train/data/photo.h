@@ -24,6 +24,7 @@ typedef struct zn_damage_mix {
     /* Shares of the damaged images with one damage alone, beside those that have it anyway; 0 changes no draw. */
     double independent; /* normal noise, independent in each channel */
     double impulses;
+    double blur;
     double grey;  /* share of images that become grey before */
     double noise; /* largest deviation, of 255 */
     int quality;  /* least JPEG quality; the largest is 95 */

@@ -101,6 +101,7 @@ static const key keys[] = {
     { "damage.clean", NUMBER, FIELD(damage.clean), 0, 1, NULL },
     { "damage.independent", NUMBER, FIELD(damage.independent), 0, 1, NULL },
     { "damage.impulses", NUMBER, FIELD(damage.impulses), 0, 1, NULL },
+    { "damage.blur", NUMBER, FIELD(damage.blur), 0, 1, NULL },
     { "damage.grey", NUMBER, FIELD(damage.grey), 0, 1, NULL },
     { "damage.noise", NUMBER, FIELD(damage.noise), 0, 255, NULL },
     { "damage.quality", COUNT, FIELD(damage.quality), 1, 95, NULL },

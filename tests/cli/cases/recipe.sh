@@ -15,7 +15,7 @@ echo "nothing $?"
 # A setting that nothing would read is refused, with the one that it needs.
 zenith train --print restore --set damage.noise=0
 echo "unused $?"
-zenith train --print restore --set damage.noise=0 --set damage.mix=photo | grep -A7 '^damage'
+zenith train --print restore --set damage.noise=0 --set damage.mix=photo | grep -A8 '^damage'
 zenith train --print restore-photo --set damage.mix=plain | grep -c '^damage'
 for setting in damage.mix=photo loss.kl_rise=0.5 points.least=0.2 shift=2; do
     zenith train --print zenith-r --set $setting 2>&1 | head -1
