@@ -58,6 +58,8 @@ static void counts_are_those_of_the_specification(void **state)
         { "zenith-hier-r", 128, 127039, 0.0152, 0.0002 },
         { "zenith-r", 512, 1063747, 15, 5 },
         { "zenith-f2", 512, 1831564, 53.9, 0.1 },
+        { "zenith-f2-depthwise", 512, 1839692, 53.9, 1.2 }, /* of as many operations as zenith-f2 */
+        { "zenith-f2-spectral", 512, 1965996, 53.9, 1.2 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         int64_t parameters;

@@ -16,10 +16,11 @@ static const struct {
     const char *preset;
     int width, side;
 } networks[] = {
-    { "zenith-std", 16, 32 },   { "zenith-lite", 16, 32 },   { "zenith-spectral", 16, 64 },
-    { "zenith-vanilla", 4, 0 }, { "zenith-hier", 4, 0 },     { "zenith-srig", 4, 0 },
-    { "zenith-hier-r", 4, 0 },  { "zenith-baseline", 2, 0 }, { "zenith-r", 8, 0 },
-    { "zenith-f2", 8, 0 },      { "zenith-restore", 6, 0 },  { "zenith-restore-spectral", 8, 0 },
+    { "zenith-std", 16, 32 },        { "zenith-lite", 16, 32 },      { "zenith-spectral", 16, 64 },
+    { "zenith-vanilla", 4, 0 },      { "zenith-hier", 4, 0 },        { "zenith-srig", 4, 0 },
+    { "zenith-hier-r", 4, 0 },       { "zenith-baseline", 2, 0 },    { "zenith-r", 8, 0 },
+    { "zenith-f2", 8, 0 },           { "zenith-restore", 6, 0 },     { "zenith-restore-spectral", 8, 0 },
+    { "zenith-f2-depthwise", 8, 0 }, { "zenith-f2-spectral", 8, 0 },
 };
 enum { NETWORKS = sizeof networks / sizeof *networks };
 

@@ -8,31 +8,42 @@
  *                                                     conv W->12, depth to space         @H
  *
  * TAEF2 spends 88 % of its operations at 1/2 and full resolution. The layers of 64 channels are called as they are
- * there, so a student starts with those of its teacher (distill.start). */
+ * there, so a student starts with those of its teacher (distill.start). The residuals are two 3x3 convolutions; two
+ * other forms have as many operations with other blocks there (docs/results/f2.md). */
 #include "models/taesd/taesd.h"
+#include "models/zenith/zenith.h"
 
 #include "base/fail.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_BLOCKS = 16, MAX_CHANNELS = 4096, PATCH = 12 /* channels of 2x2 pixels */, DETAIL = 4 /* their scale */ };
+enum { MAX_BLOCKS = 64, MAX_CHANNELS = 4096, PATCH = 12 /* channels of 2x2 pixels */, DETAIL = 4 /* their scale */ };
+enum { WIDER = 4 /* inside a depthwise block */, TILE = 32 };
+
+typedef enum block_kind { PLAIN, DEPTHWISE, SPECTRAL, KINDS } block_kind;
 
 typedef struct form {
-    int trunk;  /* channels at 1/4 and 1/8 */
-    int blocks; /* residuals at 1/2 */
+    int trunk;       /* channels at 1/4 and 1/8 */
+    int blocks;      /* residuals at 1/2 */
+    block_kind kind; /* of these */
 } form;
 
-static const form usual = { .trunk = 64, .blocks = 4 };
+static const form forms[KINDS] = { [PLAIN] = { .trunk = 64, .blocks = 4, .kind = PLAIN },
+                                   [DEPTHWISE] = { .trunk = 64, .blocks = 9, .kind = DEPTHWISE },
+                                   [SPECTRAL] = { .trunk = 64, .blocks = 16, .kind = SPECTRAL } };
+
+#define PRESET(text, what, channels, kind)                                                                             \
+    {                                                                                                                  \
+        .name = text, .aliases = "", .description = what, .latent = 32, .downscale = 8, .width = channels,             \
+        .preset_form = &forms[kind]                                                                                    \
+    }
 
 static const zn_config configs[] = {
-    { .name = "zenith-f2",
-      .aliases = "",
-      .description = "fast autoencoder for FLUX.2's latents, cut from taef2, 32 channels at 1/8",
-      .latent = 32,
-      .downscale = 8,
-      .width = 32,
-      .preset_form = &usual },
+    [PLAIN] =
+        PRESET("zenith-f2", "fast autoencoder for FLUX.2's latents, cut from taef2, 32 channels at 1/8", 32, PLAIN),
+    [DEPTHWISE] = PRESET("zenith-f2-depthwise", "the same with depthwise blocks at 1/2; for comparison", 32, DEPTHWISE),
+    [SPECTRAL] = PRESET("zenith-f2-spectral", "the same with spectral blocks at 1/2; for comparison", 64, SPECTRAL),
     { .name = NULL },
 };
 
@@ -45,14 +56,49 @@ static zn_node *blocks(zn_scope s, zn_node *x, int first, int count, bool pooled
     return x;
 }
 
-/* x + conv(relu(conv(x))), of which the branch starts small. */
-static zn_node *residuals(zn_scope s, zn_node *x, int count)
+/* Branches start small. */
+static zn_node *small(zn_node *layer) { return zn_layer_starts(layer, ZN_START(zn_start_he, 0.1f), ZN_START_USUAL); }
+
+/* x + conv(relu(conv(x))) */
+static zn_node *plain(zn_scope s, zn_node *x, int at)
 {
-    for (int i = 0; i < count; i++) {
-        const zn_scope at = zn_at(s, "half.%d", i);
-        zn_node *y = zn_conv3x3(zn_at(at, "b"), zn_relu(zn_conv3x3(zn_at(at, "a"), x, zn_channels(x))), zn_channels(x));
-        x = zn_add(x, zn_layer_starts(y, ZN_START(zn_start_he, 0.1f), ZN_START_USUAL));
-    }
+    (void)at;
+    zn_node *y = zn_relu(zn_conv3x3(zn_at(s, "a"), x, zn_channels(x)));
+    return zn_add(x, small(zn_conv3x3(zn_at(s, "b"), y, zn_channels(x))));
+}
+
+/* x + 1x1(relu(1x1(y + depthwise(y)))) of the normed map y, four times as wide inside. */
+static zn_node *depthwise(zn_scope s, zn_node *x, int at)
+{
+    (void)at;
+    const int c = zn_channels(x);
+    zn_node *norm = zn_starts(zn_vector(s, "norm", c, ZN_ROLE_GAIN), ZN_START(zn_start_value, 1));
+    zn_node *local = zn_plain_parameter(s, "dw", ZN_SHAPE(c, 3, 3), ZN_ROLE_WEIGHT);
+    zn_node *y = zn_depthwise_residual(zn_rms_norm(x, norm, 1e-6f), zn_starts(local, ZN_START(zn_start_normal, 0.02f)));
+    y = zn_relu(zn_conv1x1(zn_at(s, "a"), y, WIDER * c));
+    return zn_add(x, small(zn_conv1x1(zn_at(s, "b"), y, c)));
+}
+
+static zn_node *spectral(zn_scope s, zn_node *x, int at)
+{
+    const zn_lite_r_spec spec = {
+        .tile = TILE, .offset = at % 2 * TILE / 2, .back = { zn_start_he, 0.1f }, .gamma = { zn_start_value, 1 }
+    };
+    return zn_lite_r_block(s, x, &spec);
+}
+
+/* Blocks at 1/2, and a tensor that those of no kind before it have. */
+static const struct {
+    zn_node *(*block)(zn_scope s, zn_node *x, int at);
+    const char *sign;
+} kinds[KINDS] = {
+    [PLAIN] = { plain, "a.weight" }, [DEPTHWISE] = { depthwise, "dw" }, [SPECTRAL] = { spectral, "gate_h" }
+};
+
+static zn_node *residuals(zn_scope s, zn_node *x, const form *f)
+{
+    for (int i = 0; i < f->blocks; i++)
+        x = kinds[f->kind].block(zn_at(s, "half.%d", i), x, i);
     return x;
 }
 
@@ -75,7 +121,7 @@ static zn_node *encode(zn_scope s, zn_node *x, const zn_config *k)
     const form *f = form_of(k);
     zn_graph_name_layer(s.graph, zn_at(s, "look").prefix);
     x = zn_conv3x3(zn_at(s, "stem"), look(x), k->width);
-    x = residuals(s, x, f->blocks);
+    x = residuals(s, x, f);
     x = blocks(s, zn_conv3x3_stride2_no_bias(zn_at(s, "6"), x, f->trunk), 7, 3, false);
     x = blocks(s, zn_conv3x3_stride2_no_bias(zn_at(s, "10"), x, f->trunk), 11, 3, true);
     return zn_conv3x3(zn_at(s, "14"), x, k->latent);
@@ -94,7 +140,7 @@ static zn_node *decode(zn_scope s, zn_node *x, const zn_config *k)
     x = zn_relu(zn_conv3x3(zn_at(s, "1"), zn_soft_clamp(x, 3), f->trunk));
     x = up(s, blocks(s, x, 3, 3, true), 6, f->trunk);
     x = up(s, blocks(s, x, 8, 3, false), 11, k->width);
-    x = zn_conv3x3(zn_at(s, "image"), residuals(s, x, f->blocks), PATCH);
+    x = zn_conv3x3(zn_at(s, "image"), residuals(s, x, f), PATCH);
     return zn_depth_to_space(zn_layer_starts(x, ZN_START(zn_start_he, 0.1f), ZN_START(zn_start_value, 0.5f)), 2);
 }
 
@@ -111,15 +157,23 @@ static const zn_weight *conv(const zn_weights *w, const char *part, const char *
     return fits ? t : NULL;
 }
 
-static int count_blocks(const zn_weights *w, const char *part)
+static int count_blocks(const zn_weights *w, const char *part, block_kind kind)
 {
-    char layer[32];
+    char name[64];
     for (int i = 0; i < MAX_BLOCKS; i++) {
-        snprintf(layer, sizeof layer, "half.%d.a", i);
-        if (!conv(w, part, layer))
+        snprintf(name, sizeof name, "%s.half.%d.%s", part, i, kinds[kind].sign);
+        if (!zn_weights_find(w, name))
             return i;
     }
     return MAX_BLOCKS;
+}
+
+static block_kind kind_of(const zn_weights *w, const char *part)
+{
+    block_kind kind = KINDS - 1;
+    while (kind != PLAIN && !count_blocks(w, part, kind))
+        kind--;
+    return kind;
 }
 
 /* The sizes of a part are those of the convolutions at its ends. */
@@ -130,8 +184,10 @@ static bool read_part(const zn_weights *w, zn_part part, zn_config *k)
     const zn_weight *image = conv(w, at, encodes ? "stem" : "image"), *latent = conv(w, at, encodes ? "14" : "1");
     if (!image || !latent || image->shape[encodes ? 1 : 0] != PATCH)
         return false;
+    const block_kind kind = kind_of(w, at);
+    *k = configs[kind];
     form *f = zn_form_own(k, sizeof *f);
-    *f = (form){ .trunk = (int)latent->shape[encodes ? 1 : 0], .blocks = count_blocks(w, at) };
+    *f = (form){ .trunk = (int)latent->shape[encodes ? 1 : 0], .blocks = count_blocks(w, at, kind), .kind = kind };
     k->width = (int)image->shape[encodes ? 0 : 1];
     k->latent = (int)latent->shape[encodes ? 0 : 1];
     return true;
