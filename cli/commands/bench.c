@@ -38,13 +38,18 @@ static void report(const options *o, const zn_model_info *info, const zn_bench_o
     facts_end(&f);
 }
 
-/* Opens the model of the command line, or the default model of other commands. If none is found, uses random weights,
- * which take the same time. */
+/* Opens the model of the command line, or the default model of other commands. If there is none at all, uses random
+ * weights, which take the same time. */
 static int open_model(const options *o, zn_model **out)
 {
-    if (!o->model && zn_model_find(NULL, out) == ZN_OK)
-        return 0;
-    return model_open(o, o->model ? o->model : "random:taesd", out);
+    if (o->model)
+        return model_open(o, o->model, out);
+    const zn_status status = zn_model_find(NULL, out);
+    if (status == ZN_ENOTFOUND)
+        return model_open(o, "random:taesd", out);
+    if (status != ZN_OK)
+        complain("%s", zn_error_text());
+    return status == ZN_OK ? 0 : EXIT_FAILURE;
 }
 
 int bench_run(const options *o)

@@ -58,7 +58,8 @@ ZN_API ZN_MUST_USE zn_status zn_model_release(zn_model *model);
  * $ZENITH_MODELS (colon-separated), the user's data folder ($XDG_DATA_HOME/zenith/models), ./weights,
  * those of the program and of the library (../share/zenith/models beside its folder, or weights/ beside its build
  * tree), $XDG_DATA_DIRS.
- * name NULL: the first model found with encoder and decoder. */
+ * name NULL: zenith-r, wherever it lies; where it is not found, the only model with encoder and decoder. ZN_EINVALID if
+ * there are several of these. */
 ZN_API ZN_MUST_USE zn_status zn_model_find(const char *name, zn_model **out);
 
 /* zn_model_find and zn_model_release at once: large weights of a video autoencoder are not read at all when it is

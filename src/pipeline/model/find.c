@@ -155,36 +155,39 @@ static void each_model(const roots *r, zn_stem_visit visit, void *user)
     }
 }
 
-typedef struct search {
-    const char *name; /* NULL: any complete one */
-    bool released;
-    zn_model *found;
-    zn_status failure; /* of a model that had the name */
-    char text[1024];
-} search;
-
 static const char *last_part(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
 }
 
+typedef struct search {
+    const char *name;
+    bool whole; /* only an autoencoder with both of its parts */
+    bool released;
+    zn_model *found;
+    zn_status failure; /* of a model that had the name */
+    char text[1024];
+} search;
+
+static bool is_whole(const zn_model *m) { return m->info.has_encoder && m->info.has_decoder && !m->arch->named_only; }
+
 static bool search_stem(void *user, const char *folder, const char *stem)
 {
     search *s = user;
-    const bool named = s->name && (strcmp(stem, s->name) == 0 || strcmp(last_part(folder), s->name) == 0);
-    if (s->name && !named)
+    if (s->found)
+        return false;
+    if (strcmp(stem, s->name) != 0 && strcmp(last_part(folder), s->name) != 0)
         return true;
     zn_model *m;
     const zn_status status = zn_open_stem(folder, stem, s->released, &m);
-    if (status != ZN_OK) {
-        if (named && s->failure == ZN_OK) {
-            s->failure = status;
-            snprintf(s->text, sizeof s->text, "%s", zn_error_text());
-        }
-        return true;
+    if (status != ZN_OK && s->failure == ZN_OK) {
+        s->failure = status;
+        snprintf(s->text, sizeof s->text, "%s", zn_error_text());
     }
-    if (s->name || (m->info.has_encoder && m->info.has_decoder && !m->arch->named_only)) {
+    if (status != ZN_OK)
+        return true;
+    if (!s->whole || is_whole(m)) {
         s->found = m;
         return false;
     }
@@ -192,10 +195,61 @@ static bool search_stem(void *user, const char *folder, const char *stem)
     return true;
 }
 
-static bool search_once(void *user, const char *folder, const char *stem)
+/* What is used where no model is named, wherever it lies: what else is in the folders does not change it. Without it
+ * the only autoencoder that is there; of several, none. */
+static const char default_model[] = "zenith-r";
+
+typedef struct choice {
+    int count;
+    char path[ZN_MODEL_PATH + 256]; /* of the first */
+    char names[1024];               /* of all, each after a blank and before a comma */
+} choice;
+
+static bool is_listed(const char *names, const char *name)
 {
-    search *s = user;
-    return !s->found && search_stem(user, folder, stem);
+    char entry[300];
+    snprintf(entry, sizeof entry, " %s,", name);
+    return strstr(names, entry);
+}
+
+/* One name is one model, found in the best place. */
+static bool choose_stem(void *user, const char *folder, const char *stem)
+{
+    choice *c = user;
+    zn_model *m;
+    if (zn_open_stem(folder, stem, true, &m) != ZN_OK)
+        return true;
+    const bool whole = is_whole(m);
+    zn_model_free(m);
+    const char *name = stem[0] && strcmp(stem, "model") != 0 ? stem : last_part(folder);
+    if (!whole || is_listed(c->names, name))
+        return true;
+    if (c->count++ == 0)
+        snprintf(c->path, sizeof c->path, "%s%s%s", folder, stem[0] ? "/" : "", stem);
+    const size_t used = strlen(c->names);
+    snprintf(c->names + used, sizeof c->names - used, " %s,", name);
+    return true;
+}
+
+static zn_status choose(const roots *r, bool released, zn_model **out)
+{
+    choice c = { 0 };
+    each_model(r, choose_stem, &c);
+    if (c.count > 1)
+        return ZN_FAIL(ZN_EINVALID, "%s, the default model, is not found, and there are several others:%.*s; name one",
+                       default_model, (int)strlen(c.names) - 1, c.names);
+    return c.count ? zn_open_path(c.path, released, out) : ZN_FAIL(ZN_ENOTFOUND, "no model is there");
+}
+
+static zn_status not_found(const roots *r, const char *name)
+{
+    char places[1024] = "";
+    for (int i = 0; i < r->count; i++) {
+        const size_t used = strlen(places);
+        snprintf(places + used, sizeof places - used, "%s%.200s", used ? ", " : "", r->path[i]);
+    }
+    return ZN_FAIL(ZN_ENOTFOUND, "no model%s%s%s found in %s", name ? " '" : "", name ? name : "", name ? "'" : "",
+                   places);
 }
 
 static zn_status find(const char *name, bool released, zn_model **out)
@@ -205,21 +259,16 @@ static zn_status find(const char *name, bool released, zn_model **out)
         return zn_open_path(name, released, out);
     roots *r;
     ZN_TRY(search_places(&r));
-    search s = { .name = name, .released = released };
-    each_model(r, search_once, &s);
-    char places[1024] = "";
-    for (int i = 0; i < r->count; i++) {
-        const size_t used = strlen(places);
-        snprintf(places + used, sizeof places - used, "%s%.200s", used ? ", " : "", r->path[i]);
-    }
-    zn_free(r);
+    search s = { .name = name ? name : default_model, .whole = !name, .released = released };
+    each_model(r, search_stem, &s);
     *out = s.found;
-    if (s.found)
-        return ZN_OK;
-    if (s.failure != ZN_OK)
-        return ZN_FAIL(s.failure, "%s", s.text);
-    return ZN_FAIL(ZN_ENOTFOUND, "no model%s%s%s found in %s", name ? " '" : "", name ? name : "", name ? "'" : "",
-                   places);
+    zn_status status = s.found ? ZN_OK : ZN_ENOTFOUND;
+    if (!s.found && !name)
+        status = choose(r, released, out);
+    if (status == ZN_ENOTFOUND)
+        status = s.failure == ZN_OK ? not_found(r, name) : ZN_FAIL(s.failure, "%s", s.text);
+    zn_free(r);
+    return status;
 }
 
 zn_status zn_model_find(const char *name, zn_model **out) { return find(name, false, out); }
