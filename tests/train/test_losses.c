@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <zenith/image.h>
 
@@ -136,6 +137,50 @@ static void perceptual_gradients_are_right(void **state)
     }
 }
 
+/* The term of two networks. */
+static zn_model *judges[2];
+static zn_node *lpips_of_two(zn_node *a, zn_node *b)
+{
+    zn_objective o = { .graph = a->graph, .lpips = { judges[0], judges[1] } };
+    const zn_recipe r = { .lpips = 1 };
+    zn_add_picture_terms(&o, &r, a, b);
+    assert_int_equal(o.count, 1);
+    return o.terms[0].value;
+}
+
+static void two_networks_count_half_each(void **state)
+{
+    (void)state;
+    enum { LARGE = 40 };
+    static const char text[] = "loss: {lpips: 1, lpips_model: lpips-squeeze+lpips-squeeze}\n";
+    zn_recipe r;
+    zn_objective o = { 0 };
+    double alone[2];
+    setenv("ZENITH_MODELS", ZN_WEIGHTS, 1);
+    assert_int_equal(zn_recipe_parse(text, strlen(text), "test", &r), ZN_OK);
+    assert_int_equal(zn_open_picture_terms(&o, &r), ZN_EINVALID);
+    assert_string_equal(zn_error_text(), "loss.lpips_model names lpips-squeeze twice");
+    judges[0] = o.lpips[0];
+    assert_int_equal(zn_model_random("lpips-alex", 3, &judges[1]), ZN_OK);
+    for (int i = 0; i < judges[1]->count; i++) /* random heads are 0 */
+        if (judges[1]->parameters[i].shape.rank == 1)
+            for (int64_t k = 0; k < zn_shape_count(judges[1]->parameters[i].shape); k++)
+                judges[1]->parameters[i].data[k] = 0.1f;
+    for (int k = 0; k < 2; k++) {
+        judge = judges[k];
+        probe p = open_probe_of(lpips, LARGE);
+        alone[k] = value_of(&p);
+        close_probe(&p);
+    }
+    probe p = open_probe_of(lpips_of_two, LARGE);
+    const double both = value_of(&p), mean = (alone[0] + alone[1]) / 2;
+    if (!(alone[0] > 0 && alone[1] > 0) || fabs(both - mean) > 1e-5 * mean)
+        fail_msg("%g is not the mean of %g and %g", both, alone[0], alone[1]);
+    close_probe(&p);
+    zn_model_free(judges[1]);
+    zn_objective_free(&o);
+}
+
 static void similarity_is_the_metric(void **state)
 {
     (void)state;
@@ -220,9 +265,13 @@ static void ramps_go_from_end_to_end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_are_right),      cmocka_unit_test(perceptual_gradients_are_right),
-        cmocka_unit_test(similarity_is_the_metric), cmocka_unit_test(similarity_of_images_is_the_metric),
-        cmocka_unit_test(bands_see_columns),        cmocka_unit_test(divergence_is_known),
+        cmocka_unit_test(gradients_are_right),
+        cmocka_unit_test(perceptual_gradients_are_right),
+        cmocka_unit_test(two_networks_count_half_each),
+        cmocka_unit_test(similarity_is_the_metric),
+        cmocka_unit_test(similarity_of_images_is_the_metric),
+        cmocka_unit_test(bands_see_columns),
+        cmocka_unit_test(divergence_is_known),
         cmocka_unit_test(ramps_go_from_end_to_end),
     };
     return cmocka_run_group_tests_name("losses", tests, NULL, NULL);

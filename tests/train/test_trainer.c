@@ -95,7 +95,7 @@ static void a_perceptual_loss_is_learned(void **state)
     assert_int_equal(zn_trainer_new(&o, &t), ZN_OK);
     assert_string_equal(t->objective.terms[0].name, "lpips");
     assert_int_equal(t->learner.count, m->count);
-    const zn_model_parameter *p = zn_model_parameter_find(t->objective.lpips, "fire5.squeeze.weight");
+    const zn_model_parameter *p = zn_model_parameter_find(t->objective.lpips[0], "fire5.squeeze.weight");
     const size_t bytes = sizeof(float) * (size_t)zn_shape_count(p->shape);
     float *before = zn_alloc(bytes);
     memcpy(before, p->data, bytes);
@@ -110,7 +110,7 @@ static void a_perceptual_loss_is_learned(void **state)
     zn_yardstick *y;
     zn_measures measures;
     const zn_yardstick_options held = {
-        .model = m, .lpips = t->objective.lpips, .size = LARGE, .batch = 2, .pool = pool
+        .model = m, .lpips = t->objective.lpips[0], .size = LARGE, .batch = 2, .pool = pool
     };
     assert_int_equal(zn_yardstick_new(&held, &y), ZN_OK);
     assert_int_equal(zn_yardstick_measure(y, &(zn_held_out){ .pictures = picture, .count = 1, .tasks = 1 }, &measures),

@@ -2,7 +2,9 @@
 #include "train/objective/objective.h"
 
 #include "base/fail.h"
+#include "base/file.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { BANDS = 3 };
@@ -102,19 +104,18 @@ zn_node *zn_haar_loss(zn_node *a, zn_node *b)
 
 zn_node *zn_lpips_loss(const zn_model *m, zn_node *a, zn_node *b)
 {
+    char prefix[64];
+    snprintf(prefix, sizeof prefix, "%s.", m->config.name);
     zn_node *distance =
-        m->arch->network((zn_scope){ a->graph, ZN_LPIPS_PREFIX }, ZN_ENCODER, (zn_node *[]){ a, b }, &m->config);
-    zn_model_bind(m, a->graph, ZN_LPIPS_PREFIX ".");
+        m->arch->network((zn_scope){ a->graph, m->config.name }, ZN_ENCODER, (zn_node *[]){ a, b }, &m->config);
+    zn_model_bind(m, a->graph, prefix);
     return distance;
 }
 
-/* Weights of LPIPS are found by name, like any model's. */
-zn_status zn_open_picture_terms(zn_objective *o, const zn_recipe *r)
+static zn_status open_lpips(const char *name, const zn_recipe *r, zn_model **out)
 {
-    if (r->lpips <= 0 || !(zn_train_task_of(r)->takes & ZN_TAKES_LOSSES))
-        return ZN_OK;
-    ZN_TRY(zn_model_find(r->lpips_model, &o->lpips));
-    const zn_model *m = o->lpips;
+    ZN_TRY(zn_model_find(name, out));
+    const zn_model *m = *out;
     if (strcmp(m->arch->name, "lpips"))
         return ZN_FAIL(ZN_EINVALID, "%s: loss.lpips_model must be a network of LPIPS, not %s", m->info.path,
                        m->config.name);
@@ -122,6 +123,31 @@ zn_status zn_open_picture_terms(zn_objective *o, const zn_recipe *r)
         return ZN_FAIL(ZN_EINVALID, "loss.lpips needs crops of at least %d, and size is %d", m->config.downscale,
                        r->size);
     return ZN_OK;
+}
+
+/* Weights of LPIPS are found by name, like any model's. Two names are joined by a plus. */
+zn_status zn_open_picture_terms(zn_objective *o, const zn_recipe *r)
+{
+    if (r->lpips <= 0 || !(zn_train_task_of(r)->takes & ZN_TAKES_LOSSES))
+        return ZN_OK;
+    char first[sizeof r->lpips_model];
+    snprintf(first, sizeof first, "%s", r->lpips_model);
+    char *plus = zn_exists(first) ? NULL : strchr(first, '+');
+    if (plus)
+        *plus = 0;
+    ZN_TRY(open_lpips(first, r, &o->lpips[0]));
+    if (!plus)
+        return ZN_OK;
+    ZN_TRY(open_lpips(plus + 1, r, &o->lpips[1]));
+    if (strcmp(o->lpips[0]->config.name, o->lpips[1]->config.name) == 0)
+        return ZN_FAIL(ZN_EINVALID, "loss.lpips_model names %s twice", o->lpips[0]->config.name);
+    return ZN_OK;
+}
+
+static zn_node *lpips_term(const zn_objective *o, zn_node *y, zn_node *target)
+{
+    zn_node *first = zn_lpips_loss(o->lpips[0], y, target);
+    return o->lpips[1] ? zn_scale(zn_add(first, zn_lpips_loss(o->lpips[1], y, target)), 0.5f) : first;
 }
 
 void zn_add_picture_terms(zn_objective *o, const zn_recipe *r, zn_node *y, zn_node *target)
@@ -142,6 +168,6 @@ void zn_add_picture_terms(zn_objective *o, const zn_recipe *r, zn_node *y, zn_no
         zn_objective_add(o, "texture", zn_texture_loss(y, target), (zn_ramp){ .to = r->texture });
     if (r->ssim > 0)
         zn_objective_add(o, "ssim", zn_ssim_loss(y, target), (zn_ramp){ .to = r->ssim });
-    if (o->lpips)
-        zn_objective_add(o, "lpips", zn_lpips_loss(o->lpips, y, target), (zn_ramp){ .to = r->lpips });
+    if (o->lpips[0])
+        zn_objective_add(o, "lpips", lpips_term(o, y, target), (zn_ramp){ .to = r->lpips });
 }

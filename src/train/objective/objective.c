@@ -275,6 +275,7 @@ void zn_objective_free(zn_objective *o)
 {
     zn_graph_free(o->graph);
     zn_diffusion_free(o->diffusion);
-    zn_model_free(o->lpips);
+    zn_model_free(o->lpips[0]);
+    zn_model_free(o->lpips[1]);
     *o = (zn_objective){ 0 };
 }

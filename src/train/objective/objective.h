@@ -54,8 +54,8 @@ typedef struct zn_objective {
     zn_node *loss;
     zn_term terms[ZN_MAX_TERMS];
     int count;
-    bool learns[2];  /* encoder, decoder */
-    zn_model *lpips; /* measures the term of that name; NULL: there is none */
+    bool learns[2];     /* encoder, decoder */
+    zn_model *lpips[2]; /* measure the term of that name, half of it each; NULL: there is none, or one */
 } zn_objective;
 
 /* True for a goal that is about one part on conditions, while all others stay as they are and are not even needed in
@@ -94,8 +94,7 @@ zn_node *zn_haar_loss(zn_node *a, zn_node *b);
  */
 zn_node *zn_chroma_loss(zn_node *a, zn_node *b);
 zn_node *zn_texture_loss(zn_node *a, zn_node *b);
-/* The perceptual distance by a model of LPIPS, whose parameters are bound and get names after ZN_LPIPS_PREFIX. */
-#define ZN_LPIPS_PREFIX "lpips"
+/* The perceptual distance by a model of LPIPS, whose parameters are bound and get names after its own. */
 zn_node *zn_lpips_loss(const zn_model *m, zn_node *a, zn_node *b);
 
 /* The term of a generator: the way from noise to latents of images (flow.c); and the noise of an image. */

@@ -66,7 +66,7 @@ static zn_status enter_stage(zn_run *r, int stage)
         return ZN_OK;
     const zn_yardstick_options y = { .model = r->model,
                                      .teacher = r->teacher,
-                                     .lpips = r->trainer->objective.lpips,
+                                     .lpips = r->trainer->objective.lpips[0],
                                      .goal = s->goal,
                                      .size = s->recipe.size,
                                      .batch = batch,
