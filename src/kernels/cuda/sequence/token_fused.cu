@@ -86,3 +86,78 @@ extern "C" void zn_cuda_gated_norm(zn_device *d, const void *args, int64_t token
                                                               : gated_norm<1, false>;
     launch(d, kernel, dim3((unsigned)tokens), THREADS, sizeof(float) * (THREADS / 32), a);
 }
+
+/* ---- norm_rope ---- */
+
+/* A lane has four neighbouring channels of a head, c / 4 lanes have them all, and `AHEAD` heads are read at a time. */
+enum { AHEAD = 2 };
+
+/* Rotates a lane's four channels. With `halves` the other number of each pair is lanes / 2 lanes away; all lanes of a
+ * warp take part. */
+static __device__ floats<4> turned(const zn_rope_args &a, const floats<4> &x, int64_t token, int column, int lanes)
+{
+    floats<4> y;
+    const int64_t table = token % a.period * a.pairs;
+    if (!a.halves) {
+        const floats<2> c = load<2>(a.cos + table, column), s = load<2>(a.sin + table, column);
+        for (int k = 0; k < 2; k++) {
+            const float u = x.v[2 * k], v = x.v[2 * k + 1], sine = a.back ? -s.v[k] : s.v[k];
+            y.v[2 * k] = u * c.v[k] - v * sine;
+            y.v[2 * k + 1] = v * c.v[k] + u * sine;
+        }
+        return y;
+    }
+    const bool second = column >= lanes / 2;
+    const floats<4> c = load<4>(a.cos + table, column % (lanes / 2)), s = load<4>(a.sin + table, column % (lanes / 2));
+    for (int k = 0; k < 4; k++) {
+        const float other = __shfl_xor_sync(0xffffffffu, x.v[k], lanes / 2);
+        y.v[k] = x.v[k] * c.v[k] + (second != a.back ? other : -other) * s.v[k];
+    }
+    return y;
+}
+
+__global__ void norm_rope(task<zn_norm_rope_args> t)
+{
+    const zn_norm_rope_args &a = t.a;
+    const int64_t heads = t.units;
+    const int c = 2 * a.rope.pairs, lanes = c / 4, column = (int)threadIdx.x % lanes, each = (int)blockDim.x / lanes;
+    const floats<4> w = load<4>(a.w, column);
+    const int64_t step = (int64_t)gridDim.x * each;
+    for (int64_t first = (int64_t)blockIdx.x * each; first < heads; first += AHEAD * step) {
+        floats<4> x[AHEAD] = {};
+        int64_t head[AHEAD];
+#pragma unroll
+        for (int i = 0; i < AHEAD; i++) {
+            head[i] = first + i * step + (int)threadIdx.x / lanes;
+            if (head[i] < heads)
+                x[i] = load_as<4>(a.rope.x, head[i] * lanes + column, a.rope.type);
+        }
+#pragma unroll
+        for (int i = 0; i < AHEAD; i++) { /* all lanes of a warp take part in its sums */
+            float squares = 0;
+            for (int k = 0; k < 4; k++)
+                squares += x[i].v[k] * x[i].v[k];
+            for (int mask = lanes / 2; mask > 0; mask /= 2)
+                squares += __shfl_xor_sync(0xffffffffu, squares, mask);
+            const float s = 1 / sqrtf(squares / (float)c + a.eps);
+            for (int k = 0; k < 4; k++)
+                x[i].v[k] *= s * w.v[k];
+            const floats<4> y = turned(a.rope, x[i], quotient(head[i], a.rope.heads), column, lanes);
+            if (head[i] < heads)
+                store_as<4>(a.rope.y, head[i] * lanes + column, a.rope.type, y);
+        }
+    }
+}
+
+extern "C" void zn_cuda_norm_rope(zn_device *d, const void *args, int64_t tokens)
+{
+    task<zn_norm_rope_args> t = { *static_cast<const zn_norm_rope_args *>(args), 0 };
+    zn_norm_rope_args &a = t.a;
+    to_device(d, a.rope.x);
+    to_device(d, a.rope.cos);
+    to_device(d, a.rope.sin);
+    to_device(d, a.rope.y);
+    to_device(d, a.w);
+    t.units = tokens * a.rope.heads;
+    launch(d, norm_rope, dim3(grid_of((t.units + AHEAD - 1) / AHEAD * (a.rope.pairs / 2))), THREADS, 0, t);
+}
