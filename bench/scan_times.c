@@ -3,7 +3,7 @@
  *     scan-times SEQUENCES LENGTH CHANNELS STATES RUNS [cuda]
  *
  * Prints a JSON object: for each direction the median of milliseconds and GB/s of the bytes that it cannot do without:
- * maps, b and c, and h at the borders of chunks, each read or written once. On a GPU the times include those of a
+ * maps, b and c, and h at every 64th token, each read or written once. On a GPU the times include those of a
  * launch and of waiting for it, some 10 us. */
 #include "median.h"
 
@@ -42,7 +42,7 @@ static void print(const job *j, double *forward, double *back)
         .sequences = j->sequences, .length = j->length, .channels = j->channels, .states = j->states
     };
     const double map = 4.0 * (double)a.sequences * (double)a.length * a.channels, few = map / a.channels * a.states;
-    const double marks = 4.0 * (double)zn_scan_mark(&a, a.sequences, 0, 0);
+    const double marks = 4.0 * (double)zn_scan_marks(&a);
     const double there = median(forward, j->runs), again = median(back, j->runs);
     printf("{\"forward_ms\": %.4f, \"forward_gbs\": %.0f, \"backward_ms\": %.4f, \"backward_gbs\": %.0f}\n", there,
            (3 * map + 2 * few + marks) / there * 1e-6, again, (5 * map + 4 * few + marks) / again * 1e-6);

@@ -48,15 +48,18 @@ static void check_grad_join(zn_scan_args a, int64_t inner, int64_t states)
 static void check_joins(int sequences, int length, int channels, int states, bool from_state)
 {
     zn_rng rng = zn_rng_new(53);
-    zn_scan_args a = {
-        .sequences = sequences, .length = length, .channels = channels, .states = states, .apart = true
-    };
+    zn_scan_args a = { .sequences = sequences,
+                       .length = length,
+                       .channels = channels,
+                       .states = states,
+                       .apart = true,
+                       .on_device = true };
     const int64_t inner = zn_scan_inner(&a, sequences, 0, 0), count = (int64_t)sequences * channels * states;
     float *decay = cuda_shared_normal(&rng, inner, 0.5f), *first = cuda_shared_normal(&rng, count, 1);
     a.decay = decay;
     a.first = from_state ? first : NULL;
     if (is_meant("scan_join"))
-        check_join(a, zn_scan_mark(&a, sequences, 0, 0), inner);
+        check_join(a, zn_scan_marks(&a), inner);
     if (is_meant("scan_grad_join"))
         check_grad_join(a, inner, count);
     cuda_shared_free(decay);

@@ -81,7 +81,7 @@ void cuda_check_simd(void)
 {
     simd_case c;
     for (int i = 0; simd_case_at(i, 1, &c); i++) {
-        if (cuda_has(kernels[c.kernel].body) && !has_other_arguments(c.kernel) &&
+        if (cuda_has(kernels[c.kernel].body) && !has_other_arguments(c.kernel) && !c.not_for_devices &&
             strstr(kernels[c.kernel].name, cuda_filter) && !is_too_large(&c))
             check(&c);
         simd_case_free();

@@ -62,7 +62,7 @@ static results run(zn_scan_args a, bool apart, zn_pool *pool)
     a.du = r.du;
     a.ddt = r.ddt;
     a.dfirst = r.dfirst;
-    a.marks = floats(zn_scan_mark(&a, a.sequences, 0, 0));
+    a.marks = floats(zn_scan_marks(&a));
     a.decay = floats(inner);
     a.ends = floats(inner);
     a.partial = floats(zn_scan_runs(&a) * zn_scan_parameters(&a));

@@ -20,6 +20,7 @@ typedef struct simd_case {
         float **slot; /* in args: set before each run */
         int64_t count;
     } output[SIMD_OUTPUTS];
+    bool not_for_devices;
     const float **replaced; /* in args, or NULL: the input that output 0 may overwrite */
 } simd_case;
 

@@ -14,11 +14,11 @@ static const int scan_sizes[][4] = {
     { 3, 65, 70, 5 }, { 1, 200, 130, 4 }, { 2, 129, 9, 3 },  { 1, 66, 100, 18 },
 };
 
-/* Together and apart, from 0 and from a state. */
+/* Together and apart, from 0 and from a state, with chunks of the CPU and of devices. */
 static void scan(simd_case *c, int size)
 {
     static zn_scan_args a;
-    const int *z = scan_sizes[size / 4];
+    const int *z = scan_sizes[size / 8];
     const int64_t tokens = (int64_t)z[0] * z[1], map = tokens * z[2], few = tokens * z[3];
     a = (zn_scan_args){ .u = simd_normal(map, 1),
                         .dt = simd_normal(map, 2),
@@ -33,15 +33,17 @@ static void scan(simd_case *c, int size)
                         .length = z[1],
                         .channels = z[2],
                         .states = z[3],
-                        .apart = size / 2 % 2 };
+                        .apart = size / 2 % 2,
+                        .on_device = size / 4 % 2 };
+    c->not_for_devices = !a.on_device;
     const bool ends = c->kernel == ZN_SIMD_scan_ends || c->kernel == ZN_SIMD_scan_grad_ends;
     a.apart |= ends;
     const int64_t cells = zn_scan_runs(&a) * zn_scan_blocks(&a) * zn_scan_cell(&a);
-    const int64_t marks = zn_scan_mark(&a, z[0], 0, 0);
+    const int64_t marks = zn_scan_marks(&a);
     a.marks = (float *)simd_normal(marks, 1);
     a.ends = (float *)simd_normal(cells, 1);
-    snprintf(c->text, sizeof c->text, "%d of %d, %d channels, %d states%s%s", z[0], z[1], z[2], z[3],
-             a.apart ? ", apart" : "", a.first ? ", from a state" : "");
+    snprintf(c->text, sizeof c->text, "%d of %d, %d channels, %d states%s%s%s", z[0], z[1], z[2], z[3],
+             a.apart ? ", apart" : "", a.first ? ", from a state" : "", a.on_device ? ", chunks of a device" : "");
     c->args = &a;
     c->tolerance = 5e-6;
     c->scratch = c->kernel == ZN_SIMD_scan_grad ? zn_scan_grad_scratch(&a) : zn_scan_scratch(&a);
@@ -97,9 +99,9 @@ static void causal_conv(simd_case *c, int size)
 const simd_family simd_mamba_families[] = {
     { causal_conv, ZN_SIMD_causal_conv, 2 * SIZES(conv_sizes) },
     { causal_conv, ZN_SIMD_causal_conv_weight_grad, SIZES(conv_sizes) },
-    { scan, ZN_SIMD_scan, 4 * SIZES(scan_sizes) },
-    { scan, ZN_SIMD_scan_ends, 4 * SIZES(scan_sizes) },
-    { scan, ZN_SIMD_scan_grad, 4 * SIZES(scan_sizes) },
-    { scan, ZN_SIMD_scan_grad_ends, 4 * SIZES(scan_sizes) },
+    { scan, ZN_SIMD_scan, 8 * SIZES(scan_sizes) },
+    { scan, ZN_SIMD_scan_ends, 8 * SIZES(scan_sizes) },
+    { scan, ZN_SIMD_scan_grad, 8 * SIZES(scan_sizes) },
+    { scan, ZN_SIMD_scan_grad_ends, 8 * SIZES(scan_sizes) },
     { NULL, 0, 0 },
 };

@@ -28,7 +28,8 @@ static zn_scan_args sizes_of(const zn_node *n)
 static zn_scan_args plan_of(const zn_node *n, bool on_device)
 {
     zn_scan_args a = sizes_of(n);
-    a.apart = zn_scan_is_apart(&a, on_device);
+    a.on_device = on_device;
+    a.apart = zn_scan_is_apart(&a);
     return a;
 }
 
@@ -72,10 +73,12 @@ static zn_status shape(zn_node *n)
     return ZN_OK;
 }
 
+/* The marks of a device, which has more of them. */
 static int64_t tail(const zn_node *n)
 {
-    const zn_scan_args a = sizes_of(n);
-    return zn_scan_mark(&a, a.sequences, 0, 0);
+    zn_scan_args a = sizes_of(n);
+    a.on_device = true;
+    return zn_scan_marks(&a);
 }
 
 static zn_needs needs(const zn_node *n, const zn_prepare *p)

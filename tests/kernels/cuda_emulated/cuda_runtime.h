@@ -35,7 +35,8 @@ template <typename T> T __shfl_xor_sync(unsigned, T value, int mask)
 
 typedef enum cudaError_t { cudaSuccess, cudaErrorInvalidValue, cudaErrorMemoryAllocation } cudaError_t;
 typedef struct emulated_stream *cudaStream_t;
-enum { cudaStreamNonBlocking, cudaHostAllocDefault, cudaFuncAttributeMaxDynamicSharedMemorySize };
+enum { cudaStreamNonBlocking, cudaHostAllocDefault };
+enum { cudaFuncAttributeMaxDynamicSharedMemorySize, cudaFuncAttributePreferredSharedMemoryCarveout };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost };
 enum cudaDeviceAttr {
     cudaDevAttrComputeCapabilityMajor,
@@ -89,8 +90,10 @@ cudaError_t emulated_shared(const void *kernel, size_t bytes);
 void emulated_launches_on(cudaStream_t stream);
 cudaError_t emulated_launch(dim3 grid, dim3 block, size_t shared, const void *kernel, void (*body)(void *), void *user);
 
-template <typename T> cudaError_t cudaFuncSetAttribute(void (*kernel)(T), int, int bytes)
+template <typename T> cudaError_t cudaFuncSetAttribute(void (*kernel)(T), int attribute, int bytes)
 {
+    if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize)
+        return cudaSuccess;
     return emulated_shared(reinterpret_cast<const void *>(kernel), (size_t)bytes);
 }
 

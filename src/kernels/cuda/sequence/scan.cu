@@ -1,5 +1,7 @@
 /* The selective scan; ref/sequence/scan.c is the reference. A thread block has COLUMNS channels of one part and goes
- * through its tokens in tiles. While it computes one, it loads the next. */
+ * through its tokens in tiles. While it computes one, it loads the next. Four lanes share a channel, each with four of
+ * its states in registers: even few sequences then have threads for all multiprocessors, and a token of a lane is
+ * short. Values that the lanes share, softplus above all, are computed once and passed through shared memory. */
 #include "kernels/cuda/sequence/scan.h"
 
 enum { TILE = 32, COLUMNS = 32, SCAN_THREADS = COLUMNS * SCAN_QUAD };
@@ -82,6 +84,16 @@ template <int KIND> static __device__ void put_tile(scan_tile &s, const scan_col
     }
 }
 
+/* Adds four numbers of each lane over four neighbouring lanes: returns to lane i the sum of the numbers i. The lanes of
+ * a pair exchange what the other keeps. */
+static __device__ float sum_of_four(const float v[SCAN_QUAD])
+{
+    const bool upper = threadIdx.x & 2, odd = threadIdx.x & 1;
+    const float low = (upper ? v[2] : v[0]) + __shfl_xor_sync(0xffffffffu, upper ? v[0] : v[2], 2);
+    const float high = (upper ? v[3] : v[1]) + __shfl_xor_sync(0xffffffffu, upper ? v[1] : v[3], 2);
+    return (odd ? high : low) + __shfl_xor_sync(0xffffffffu, odd ? low : high, 1);
+}
+
 /* One token forwards; returns this lane's share of y. */
 static __device__ float step_forward(const scan_tile &s, int token, const float rates[SCAN_QUAD], float h[SCAN_QUAD])
 {
@@ -107,7 +119,7 @@ static __device__ void tile_forward(scan_tile &s, const float rates[SCAN_QUAD], 
 #pragma unroll
         for (int i = 0; i < TURN; i++)
             y[i] = step_forward(s, k + i, rates, h);
-        const float first = scan_sum_of_four(y), second = scan_sum_of_four(y + SCAN_QUAD);
+        const float first = sum_of_four(y), second = sum_of_four(y + SCAN_QUAD);
         s.y[k + threadIdx.x % SCAN_QUAD][threadIdx.x / SCAN_QUAD] = first;
         s.y[k + SCAN_QUAD + threadIdx.x % SCAN_QUAD][threadIdx.x / SCAN_QUAD] = second;
     }
@@ -190,8 +202,8 @@ template <int KIND> __global__ void __launch_bounds__(SCAN_THREADS, 4) scan_tile
             __syncthreads(); /* all have read the tile */
             continue;
         }
-        if (!t.a.apart && token % ZN_SCAN_CHUNK == 0)
-            scan_save(t, t.a.marks, scan_mark(t, r.sequence, token / ZN_SCAN_CHUNK), f, h);
+        if (!t.a.apart && token % ZN_SCAN_DEVICE_CHUNK == 0)
+            scan_save(t, t.a.marks, scan_mark(t, r.sequence, token / ZN_SCAN_DEVICE_CHUNK), f, h);
         tile_forward(s, rates, h);
         __syncthreads();
         write_tile(t, r, s, column, token, direct);

@@ -1,7 +1,5 @@
-/* Shared by the CUDA builds of the selective scan. Four lanes share a channel, each with four of its states in
- * registers: even few sequences then have threads for all multiprocessors, and a token of a lane is short. Values that
- * the lanes share, softplus above all, are computed once and passed through shared memory. A launch has SCAN_STATES
- * states; of more, launches follow each other and add to the results of the first. Included only by .cu files. */
+/* Shared by the CUDA builds of the selective scan. A launch has SCAN_STATES states; of more, launches follow each other
+ * and add to the results of the first. Included only by .cu files. */
 #ifndef ZN_CUDA_SCAN_H
 #define ZN_CUDA_SCAN_H
 
@@ -16,12 +14,13 @@ enum { SCAN_QUAD = 4, SCAN_STATES = SCAN_QUAD * SCAN_QUAD };
 struct scan_task {
     zn_scan_args a;
     int64_t blocks, groups, chunks, runs;
-    int first; /* state of this launch */
+    int first;    /* state of this launch */
+    bool vectors; /* b and c can be read with load<4> */
 };
 
 static inline scan_task scan_task_of(zn_device *d, const void *args)
 {
-    scan_task t = { *static_cast<const zn_scan_args *>(args), 0, 0, 0, 0, 0 };
+    scan_task t = { *static_cast<const zn_scan_args *>(args), 0, 0, 0, 0, 0, false };
     t.blocks = zn_scan_blocks(&t.a);
     t.groups = zn_scan_groups(&t.a);
     t.chunks = zn_scan_chunks(&t.a);
@@ -35,6 +34,7 @@ static inline scan_task scan_task_of(zn_device *d, const void *args)
         to_device(d, *p);
     for (float **p : written)
         to_device(d, *p);
+    t.vectors = t.a.states % SCAN_QUAD == 0 && is_aligned(t.a.b) && is_aligned(t.a.c);
     return t;
 }
 
@@ -51,8 +51,8 @@ static inline __device__ scan_run scan_run_of(const scan_task &t, int64_t index)
     if (t.a.apart) {
         r.sequence = index / t.chunks;
         r.chunk = index % t.chunks;
-        r.begin = r.chunk * ZN_SCAN_CHUNK;
-        r.end = r.begin + ZN_SCAN_CHUNK < t.a.length ? r.begin + ZN_SCAN_CHUNK : t.a.length;
+        r.begin = r.chunk * ZN_SCAN_DEVICE_CHUNK;
+        r.end = r.begin + ZN_SCAN_DEVICE_CHUNK < t.a.length ? r.begin + ZN_SCAN_DEVICE_CHUNK : t.a.length;
     }
     return r;
 }
@@ -87,22 +87,24 @@ static inline __device__ int64_t scan_cell_at(const scan_task &t, int64_t part, 
 static inline __device__ void scan_load(const scan_task &t, const float *cells, int64_t part, const scan_four &f,
                                         float v[SCAN_QUAD])
 {
+    const float *const from = cells + scan_cell_at(t, part, f, 0);
 #pragma unroll
     for (int i = 0; i < SCAN_QUAD; i++)
-        v[i] = scan_is_cell(t, f, i) ? cells[scan_cell_at(t, part, f, i)] : 0;
+        v[i] = scan_is_cell(t, f, i) ? from[i * ZN_SCAN_BLOCK] : 0;
 }
 static inline __device__ void scan_save(const scan_task &t, float *cells, int64_t part, const scan_four &f,
                                         const float v[SCAN_QUAD])
 {
+    float *const to = cells + scan_cell_at(t, part, f, 0);
 #pragma unroll
     for (int i = 0; i < SCAN_QUAD; i++)
         if (scan_is_cell(t, f, i))
-            cells[scan_cell_at(t, part, f, i)] = v[i];
+            to[i * ZN_SCAN_BLOCK] = v[i];
 }
 /* Parts of marks, and of decay and ends. */
 static inline __device__ int64_t scan_mark(const scan_task &t, int64_t sequence, int64_t chunk)
 {
-    return sequence * (t.chunks + 1) + chunk;
+    return chunk == t.chunks ? sequence : t.a.sequences + sequence * t.chunks + chunk;
 }
 static inline __device__ int64_t scan_inner(const scan_task &t, int64_t sequence, int64_t chunk)
 {
@@ -147,14 +149,34 @@ static inline __device__ void scan_rates(const scan_task &t, const scan_four &f,
         rates[i] = scan_is_state(t, f, i) ? -per_ln2 * expf(t.a.a_log[scan_state_at(t, f, i)]) : 0;
 }
 
-/* Adds four numbers of each lane over four neighbouring lanes: returns to lane i the sum of the numbers i. The lanes of
- * a pair exchange what the other keeps. */
-static inline __device__ float scan_sum_of_four(const float v[SCAN_QUAD])
+/* Starts the copies of b and c of the tokens [first, first + ROWS) to shared memory, with all THREADS of the thread
+ * block; either is NULL if it is not needed. Tokens past `count`, and states past the last, become 0. */
+template <int ROWS, int THREADS, int WIDTH>
+static __device__ void scan_fetch_by(const scan_task &t, int64_t at, int count, float (*b)[SCAN_STATES],
+                                     float (*c)[SCAN_STATES])
 {
-    const bool upper = threadIdx.x & 2, odd = threadIdx.x & 1;
-    const float low = (upper ? v[2] : v[0]) + __shfl_xor_sync(0xffffffffu, upper ? v[0] : v[2], 2);
-    const float high = (upper ? v[3] : v[1]) + __shfl_xor_sync(0xffffffffu, upper ? v[1] : v[3], 2);
-    return (odd ? high : low) + __shfl_xor_sync(0xffffffffu, odd ? low : high, 1);
+    enum { LINE = SCAN_STATES / WIDTH };
+#pragma unroll
+    for (int k = 0; k < 2 * ROWS * LINE / THREADS; k++) {
+        const int i = k * THREADS + (int)threadIdx.x, row = i / LINE % ROWS, state = i % LINE * WIDTH;
+        const bool is_c = i >= ROWS * LINE;
+        float(*const to)[SCAN_STATES] = is_c ? c : b;
+        if ((b && c) || is_c == !b)
+            copy_async<WIDTH * sizeof(float)>(to[row] + state, (is_c ? t.a.c : t.a.b) + at + row * t.a.states + state,
+                                              row < count && t.first + state < t.a.states);
+    }
+}
+
+template <int ROWS, int THREADS>
+static __device__ void scan_fetch(const scan_task &t, const scan_run &r, int64_t first, int count,
+                                  float (*b)[SCAN_STATES], float (*c)[SCAN_STATES])
+{
+    const int64_t at = scan_few_at(t, r, first, t.first);
+    if (t.vectors)
+        scan_fetch_by<ROWS, THREADS, SCAN_QUAD>(t, at, count, b, c);
+    else
+        scan_fetch_by<ROWS, THREADS, 1>(t, at, count, b, c);
+    copy_commit();
 }
 
 /* Launches once for every SCAN_STATES states. */

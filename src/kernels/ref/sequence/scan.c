@@ -16,11 +16,11 @@ typedef struct lane {
 
 static lane lane_of(const zn_scan_args *a, zn_scan_part p, int place)
 {
-    const int64_t channel = p.block * ZN_SCAN_BLOCK + place, end = p.end * ZN_SCAN_CHUNK;
+    const int64_t channel = p.block * ZN_SCAN_BLOCK + place, end = p.end * zn_scan_chunk(a);
     return (lane){ .a = a,
                    .sequence = p.sequence,
                    .block = p.block,
-                   .begin = p.chunk * ZN_SCAN_CHUNK,
+                   .begin = p.chunk * zn_scan_chunk(a),
                    .end = end < a->length ? end : a->length,
                    .channel = channel,
                    .place = place,
@@ -59,7 +59,7 @@ static float *mark_of(const lane *l, int64_t chunk)
 
 static float *inner_of(const lane *l, float *cells)
 {
-    return cells + zn_scan_inner(l->a, l->sequence, l->begin / ZN_SCAN_CHUNK, l->block) + l->place;
+    return cells + zn_scan_inner(l->a, l->sequence, l->begin / zn_scan_chunk(l->a), l->block) + l->place;
 }
 
 /* Size for the vector builds; the reference needs less. */
@@ -97,11 +97,11 @@ static void scan_lane(const lane *l, float *rate, float *h)
     const zn_scan_args *a = l->a;
     for (int i = 0; i < a->states; i++) {
         rate[i] = decay_rate(l, i);
-        h[i] = a->apart ? mark_of(l, l->begin / ZN_SCAN_CHUNK)[i * ZN_SCAN_BLOCK] : first_at(l, i);
+        h[i] = a->apart ? mark_of(l, l->begin / zn_scan_chunk(a))[i * ZN_SCAN_BLOCK] : first_at(l, i);
     }
     for (int64_t t = l->begin; t < l->end; t++) {
-        if (!a->apart && t % ZN_SCAN_CHUNK == 0)
-            save(l, h, t / ZN_SCAN_CHUNK);
+        if (!a->apart && t % zn_scan_chunk(a) == 0)
+            save(l, h, t / zn_scan_chunk(a));
         const float y = step(l, t, rate, h);
         if (l->inside)
             a->y[token_of(l, t) * a->channels + l->channel] = y + a->d[l->channel] * map_at(l, a->u, t);

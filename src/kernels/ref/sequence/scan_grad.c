@@ -41,7 +41,7 @@ static void again(const lane *l, int64_t begin, int64_t end, float *h)
 {
     const zn_scan_args *a = l->a;
     const int64_t block = l->channel / ZN_SCAN_BLOCK;
-    const float *mark = a->marks + zn_scan_mark(a, l->sequence, begin / ZN_SCAN_CHUNK, block);
+    const float *mark = a->marks + zn_scan_mark(a, l->sequence, begin / zn_scan_chunk(a), block);
     for (int i = 0; i < a->states; i++)
         h[i] = mark[i * ZN_SCAN_BLOCK + l->channel % ZN_SCAN_BLOCK];
     for (int64_t t = begin; t < end; t++, h += a->states) {
@@ -91,7 +91,7 @@ static void channel_back(const lane *l, zn_scan_part p, float *scratch)
     }
     *l->dd = *l->dbias = 0;
     for (int64_t chunk = p.end - 1; chunk >= p.chunk; chunk--) {
-        const int64_t begin = chunk * ZN_SCAN_CHUNK, full = begin + ZN_SCAN_CHUNK;
+        const int64_t begin = chunk * zn_scan_chunk(a), full = begin + zn_scan_chunk(a);
         const int64_t end = full < a->length ? full : a->length;
         again(l, begin, end, h);
         for (int64_t t = end - 1; t >= begin; t--)
@@ -110,7 +110,7 @@ void zn_ref_scan_grad(const void *args, zn_range r)
         const zn_scan_part p = zn_scan_part_of(a, unit, groups);
         float *db = a->partial_bc + (2 * p.block * a->sequences + p.sequence) * map, *dc = db + a->sequences * map;
         float *da = a->partial + p.run * zn_scan_parameters(a), *dd = da + (int64_t)a->channels * a->states;
-        const int64_t begin = p.chunk * ZN_SCAN_CHUNK, full = p.end * ZN_SCAN_CHUNK;
+        const int64_t begin = p.chunk * zn_scan_chunk(a), full = p.end * zn_scan_chunk(a);
         const size_t tokens = (size_t)((full < a->length ? full : a->length) - begin);
         memset(db + begin * a->states, 0, sizeof(float) * tokens * (size_t)a->states);
         memset(dc + begin * a->states, 0, sizeof(float) * tokens * (size_t)a->states);

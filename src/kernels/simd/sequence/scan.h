@@ -125,7 +125,7 @@ static inline void rates_of(const zn_scan_args *a, int64_t block, float *cell)
 
 VEC_INLINE int64_t end_of(const zn_scan_args *a, int64_t chunk)
 {
-    const int64_t end = chunk * ZN_SCAN_CHUNK;
+    const int64_t end = chunk * zn_scan_chunk(a);
     return end < a->length ? end : a->length;
 }
 
