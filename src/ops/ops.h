@@ -225,8 +225,8 @@ void zn_graph_fuse_tokens(zn_graph *g, zn_node *const *outputs, int count);
 void zn_graph_fuse_frames(zn_graph *g, zn_node *const *outputs, int count);
 
 /* After it: convolutions over frames multiply FP8 numbers (kernels/fp8.h) where a norm with SiLU computes what they
- * read, which writes codes, and a kernel for `cpu` can. */
-void zn_graph_use_fp8_frames(zn_graph *g, zn_node *const *outputs, int count, uint32_t cpu);
+ * read, which writes codes, and a kernel for `cpu` can. Returns their number. */
+int zn_graph_use_fp8_frames(zn_graph *g, zn_node *const *outputs, int count, uint32_t cpu);
 
 /* Makes products without bias multiply FP8 numbers (kernels/fp8.h), where `uses` is true for the name of their weights.
  * After zn_graph_fuse_tokens, so that norms before them write FP8 themselves. With `trial` the products can be turned

@@ -2,6 +2,7 @@
  * any time. */
 #include "base/alloc.h"
 #include "graph/context.h"
+#include "pipeline/video/clip.h"
 #include "video_models.h"
 #include "video_pieces.h"
 
@@ -340,6 +341,22 @@ static void fp8_needs_a_gpu(void **state)
     zn_model_free(m);
 }
 
+/* A decoder that would multiply nothing in FP8 says so: a CPU has no kernel for it, as a GPU has none for TAEHV. */
+static void fp8_without_layers_is_refused(void **state)
+{
+    (void)state;
+    zn_model *m = small_video(0);
+    const zn_clip_options options = { .math = ZN_PRECISION_BF16, .fp8 = true };
+    zn_clip *c;
+    float *input;
+    int frames;
+    assert_int_equal(zn_clip_new(m, ZN_DECODER, ZN_SHAPE(1, 4, 6, zn_model_info_of(m)->latent_channels), &options, &c),
+                     ZN_OK);
+    expect(zn_clip_begin(c, &input, &frames), ZN_EUNSUPPORTED, "has no layer that computes in fp8");
+    zn_clip_free(c);
+    zn_model_free(m);
+}
+
 static void failing_memory_is_an_error(void **state)
 {
     (void)state;
@@ -374,6 +391,7 @@ int main(void)
         cmocka_unit_test(images_are_coded_one_by_one),
         cmocka_unit_test(other_models_are_refused),
         cmocka_unit_test(fp8_needs_a_gpu),
+        cmocka_unit_test(fp8_without_layers_is_refused),
         cmocka_unit_test(failing_memory_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -96,11 +96,12 @@ static zn_node *reader_of(const zn_node *x, zn_node *const *outputs, int count, 
     return known == readers[x->index] ? conv : NULL;
 }
 
-void zn_graph_use_fp8_frames(zn_graph *g, zn_node *const *outputs, int count, uint32_t cpu)
+int zn_graph_use_fp8_frames(zn_graph *g, zn_node *const *outputs, int count, uint32_t cpu)
 {
     int *readers = zn_calloc((size_t)zn_graph_count(g) + 1, sizeof(int));
+    int used = 0;
     if (!readers)
-        return; /* the graph as it is computes the same, with less error */
+        return 0; /* the graph as it is computes the same, with less error */
     count_needed(g, outputs, count, readers);
     for (int i = 0; i < zn_graph_count(g); i++) {
         zn_node *x = zn_graph_at(g, i);
@@ -111,8 +112,10 @@ void zn_graph_use_fp8_frames(zn_graph *g, zn_node *const *outputs, int count, ui
             continue;
         ((zn_conv_frames *)conv->attribute)->codes = true;
         zn_norm_write_codes(x);
+        used++;
     }
     zn_free(readers);
+    return used;
 }
 
 bool zn_is_fp8_product(const zn_node *n) { return n->op == &zn_op_matrix_fp8; }

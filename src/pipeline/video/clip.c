@@ -59,7 +59,9 @@ static zn_status plan(zn_clip *c)
 {
     const zn_config *k = &c->work.model->config;
     const bool decodes = c->work.part == ZN_DECODER;
-    ZN_TRY(zn_clip_plan_make(&c->work, decodes ? 1 : k->first_frames, decodes ? 1 : k->frames, &c->plan));
+    const int first = decodes ? 1 : k->first_frames, later = decodes ? 1 : k->frames;
+    ZN_TRY(zn_clip_check_fp8(&c->work, first, later));
+    ZN_TRY(zn_clip_plan_make(&c->work, first, later, &c->plan));
     for (int i = 0; i < c->plan.stages; i++) {
         c->stages[i].number = i + 1;
         c->stages[i].parts = c->plan.parts[i];

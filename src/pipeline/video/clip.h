@@ -26,7 +26,8 @@ typedef struct zn_clip_options {
     zn_device *device; /* borrowed; NULL: the CPU */
     zn_packs *packs;   /* borrowed; NULL: every piece of another kind packs its weights */
     zn_precision math;
-    bool fp8;                /* convolutions over frames multiply FP8 numbers where a kernel can */
+    bool fp8;                /* of a decoder: convolutions over frames multiply FP8 numbers where a kernel can; refused
+                              * if none can */
     size_t memory;           /* most bytes, with `held`; 0: half of what is available, if the network can be divided */
     size_t held;             /* bytes that are in use anyway: the model's own, images */
     zn_progress_fn progress; /* within a piece; may be NULL */

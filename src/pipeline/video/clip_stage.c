@@ -36,7 +36,7 @@ static zn_status make_graph(zn_clip_stage *s, const zn_clip_work *w, int frames,
     if (w->options->device)
         zn_graph_fuse_frames(s->graph, outputs, *count);
     if (w->options->fp8)
-        zn_graph_use_fp8_frames(s->graph, outputs, *count, zn_device_flags(w->options->device));
+        s->fp8 = zn_graph_use_fp8_frames(s->graph, outputs, *count, zn_device_flags(w->options->device));
     return ZN_OK;
 }
 
@@ -76,6 +76,24 @@ zn_status zn_clip_count_frames(const zn_clip_work *w, int frames, bool later, in
         counts[i + 1] = (int)s.stream.cut[i]->shape.dim[0];
     counts[*cuts + 1] = (int)s.y->shape.dim[0];
     zn_graph_free(s.graph);
+    return ZN_OK;
+}
+
+zn_status zn_clip_check_fp8(const zn_clip_work *w, int first_frames, int later_frames)
+{
+    int fp8 = 0;
+    for (int later = 0; w->options->fp8 && later < 2; later++) {
+        zn_clip_stage s = { .parts = 1 };
+        zn_node *outputs[ZN_KEPT + 1];
+        int count;
+        ZN_TRY(make_graph(&s, w, later ? later_frames : first_frames, later, outputs, &count));
+        fp8 += s.fp8;
+        zn_graph_free(s.graph);
+    }
+    if (w->options->fp8 && !fp8)
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s has no layer that computes in fp8 for frames of %lldx%lld: use bf16",
+                       w->model->info.architecture, (long long)w->frame.dim[2] * w->model->info.downscale,
+                       (long long)w->frame.dim[1] * w->model->info.downscale);
     return ZN_OK;
 }
 

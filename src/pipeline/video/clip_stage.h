@@ -46,6 +46,7 @@ typedef struct zn_clip_stage {
     zn_node *x, *y;
     zn_stream stream;
     double flops;        /* of a run */
+    int fp8;             /* convolutions of the graph that multiply FP8 numbers */
     void *kept[ZN_KEPT]; /* what layers retain: outputs of a run, and inputs of the next */
     zn_type kept_type[ZN_KEPT];
     int kept_count;
@@ -69,6 +70,8 @@ typedef struct zn_clip_bytes {
  * result. *cuts: their number. */
 ZN_MUST_USE zn_status zn_clip_count_frames(const zn_clip_work *w, int frames, bool later, int counts[ZN_CUTS + 2],
                                            int *cuts);
+/* ZN_EUNSUPPORTED if FP8 is asked for and no layer would use it. */
+ZN_MUST_USE zn_status zn_clip_check_fp8(const zn_clip_work *w, int first_frames, int later_frames);
 /* On a device: makes the graphs of the first piece and of later ones choose the same types for what layers keep, F32
  * where they differ, so that nothing is converted between pieces and both graphs can stay (zn_clip_parked). */
 ZN_MUST_USE zn_status zn_clip_agree_types(zn_clip_work *w, int first_frames, int later_frames);
