@@ -65,13 +65,18 @@ static void visit_json(json *j, const char *path, const zn_model_info *info, con
         json_text(j, "error", error);
     } else {
         json_text(j, "architecture", info->architecture);
-        if (!info->restores && !info->judges) {
+        if (!info->restores && !info->judges)
             json_integer(j, "latent_channels", info->latent_channels);
+        if (info->diffuses) {
+            json_integer(j, "image_size", info->image_size);
+        } else if (!info->restores && !info->judges) {
             json_integer(j, "downscale", info->downscale);
             json_integer(j, "clip_frames", info->clip_frames);
         }
-        json_bool(j, "encoder", info->has_encoder);
-        json_bool(j, "decoder", info->has_decoder);
+        /* encode and decode take a diffusion autoencoder with conditions, which a codec does not */
+        const int conditions = info->diffuses && info->latent_channels;
+        json_bool(j, "encoder", info->has_encoder || conditions);
+        json_bool(j, "decoder", info->has_decoder || conditions);
         json_bool(j, "restores", info->restores);
         json_bool(j, "upscales", info->upscales);
         json_bool(j, "judges", info->judges);

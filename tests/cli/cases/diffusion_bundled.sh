@@ -12,6 +12,7 @@ mkdir -p models/diffae-faces
 zenith convert -q whole/model.safetensors models/diffae-faces/model.safetensors --dtype int8 >/dev/null || exit 1
 export ZENITH_MODELS=$PWD/models
 zenith models --json | grep -o '"diffae-faces"' | head -1
+zenith models --json | grep -oE '"(encoder|decoder|image_size|downscale)": [a-z0-9]+' # it can do what encode and decode need
 zenith edit --list
 zenith edit -q pictures/1.png --attribute smile --random-noise --steps 2 -o edit.png && echo "edited"
 zenith edit -q pictures/1.png --attribute smile --random-noise --steps 2 -o edit.png --json | jsoncheck -p model
