@@ -141,6 +141,10 @@ int session_open(session *s, const options *o, const char *name, unsigned needs)
     }
     if (o->verbose)
         note(o, "model %s from %s", s->info->architecture, s->info->path);
+    char *remark = needs & NEED_RESTORER ? training_remark(s->info, !strcmp(o->command->name, "upscale")) : NULL;
+    if (remark)
+        note(o, "%s", remark);
+    free(remark);
     return 0;
 }
 

@@ -95,6 +95,18 @@ void complain_of_missing_model(const char *name)
     free(found.items);
 }
 
+char *training_remark(const zn_model_info *info, int upscaling)
+{
+    if (info->is_random || !info->upscales == !upscaling)
+        return NULL;
+    char *name = model_name(info->path);
+    char *text = upscaling
+                     ? must_print("%s was trained to restore photos, not to enlarge them; zenith-upscale was", name)
+                     : must_print("%s was trained to enlarge photos, not to restore them; zenith-restore was", name);
+    free(name);
+    return text;
+}
+
 void complain_of_missing_architecture(const char *name)
 {
     const char *near = nearest_name(name, zn_architecture_at);

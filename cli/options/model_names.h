@@ -12,6 +12,10 @@ char *model_name(const char *path);
  * name too. */
 char *reported_model(const zn_model_info *info);
 
+/* A remark that a restorer is used for what it was not trained for: to enlarge photos, or not to. NULL: it is not, or
+ * its weights are random. The caller frees it. */
+char *training_remark(const zn_model_info *info, int upscaling);
+
 /* Reports that a model of zenith generate was given to another command. */
 void complain_of_generator(const char *name);
 

@@ -5,6 +5,7 @@
 #include "base/fail.h"
 #include "files/encoded.h"
 #include "files/extensions.h"
+#include "options/model_names.h"
 #include "ui/report.h"
 #include "ui/scores.h"
 
@@ -422,6 +423,10 @@ static zn_status restore_one(sv_job *job, sv_engine *e, int i)
 {
     restoring r = { 0 };
     ZN_TRY(needs_restorer(e));
+    char *remark = i == 0 ? training_remark(e->info, job->o.scale) : NULL;
+    if (remark)
+        sv_job_remark(job, "%s", remark);
+    free(remark);
     if (is_video_file(job->files[i].name))
         return job->reference.path ? ZN_FAIL(ZN_EINVALID, "a reference is for images, not for a video")
                                    : sv_film(job, e, i, 0, restore_film);

@@ -126,6 +126,7 @@ def test_upscale():
     job = server.job("upscale", ["photo.png"], model="zenith-restore", options={"scale": 4})
     program("upscale", "photo.png", "-m", "zenith-restore", "--scale", "4", "-o", "u.png")
     same(server.result(job), content("u.png"), "upscale")
+    same(job["remarks"], ["zenith-restore was trained to restore photos, not to enlarge them; zenith-upscale was"], "a restorer")
 
 
 def test_profile():

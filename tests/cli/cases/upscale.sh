@@ -45,5 +45,10 @@ for name in upscale restore; do
         --set held_out=0 >/dev/null || exit 1
 done
 zenith models | grep -oE '^ +my-[a-z]+ +[a-z]+' | tr -s ' '
+# a model for the other task gets a remark
+zenith upscale --model my-upscale b.png -o c.png >/dev/null
+zenith upscale --model my-restore b.png -o c.png >/dev/null
+zenith restore --model my-restore b.png -o c.png >/dev/null
+zenith restore --model my-upscale b.png -o c.png >/dev/null
 zenith upscale -q --json --model my-upscale b.png -o c.png | jsoncheck -p model
 zenith restore -q --json --model my-restore b.png -o c.png | jsoncheck -p model
