@@ -119,6 +119,8 @@ static int image_info(const options *o, const char *path, const zn_image_kind *k
         fact_integer(&f, strcmp(kind->format, "tiff") ? "frames" : "pages", kind->frames);
     if (image->grey)
         fact_bool(&f, "grey", 1);
+    if (has_transparency(path))
+        fact_bool(&f, "transparent", 1);
     metadata_facts(&f, path);
     facts_end(&f);
     if (o->show)

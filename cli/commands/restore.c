@@ -21,18 +21,6 @@ typedef struct work_of {
     double ms;
 } work_of;
 
-/* Whether some pixel is not opaque. A file that cannot be read has none: reading it reports why. */
-static int has_alpha(const char *path)
-{
-    zn_image_kind kind;
-    zn_image *alpha = NULL;
-    if (zn_image_probe(path, &kind) != ZN_OK || !kind.format || !strcmp(kind.format, "jpeg"))
-        return 0;
-    const int has = zn_image_read_alpha(path, NULL, &alpha) == ZN_OK && alpha;
-    zn_image_free(alpha);
-    return has;
-}
-
 /* Reads alpha and metadata if the result can hold them. Without alpha, the image is blended with the background. */
 static zn_status read_input(const options *o, const job *item, work_of *w)
 {
@@ -43,9 +31,6 @@ static zn_status read_input(const options *o, const job *item, work_of *w)
             return status;
         w->reading.ignore_alpha = w->alpha != NULL;
     }
-    if (!w->alpha && has_alpha(item->input))
-        note(o, "%s: its transparency is not kept; it is blended with the background, which --background sets",
-             item->input);
     const zn_status status = read_image(o, item->input, &w->reading, &w->damaged);
     return status == ZN_OK && keeps_metadata(o) ? zn_image_read_metadata(item->input, &w->metadata) : status;
 }

@@ -101,10 +101,23 @@ int is_image_file(const char *path) { return has_extension(path, "png jpg jpeg w
 
 int is_video_file(const char *path) { return has_extension(path, "mp4 m4v mkv webm mov avi"); }
 
+int has_transparency(const char *path)
+{
+    zn_image_kind kind;
+    zn_image *alpha = NULL;
+    if (zn_image_probe(path, &kind) != ZN_OK || !kind.format || !strcmp(kind.format, "jpeg"))
+        return 0;
+    const int has = zn_image_read_alpha(path, NULL, &alpha) == ZN_OK && alpha;
+    zn_image_free(alpha);
+    return has;
+}
+
 zn_status read_image(const options *o, const char *path, const zn_image_read_options *reading, zn_image **out)
 {
     zn_image_kind kind;
     const zn_status status = zn_image_read(path, reading, out);
+    if (status == ZN_OK && !o->quiet && !reading->ignore_alpha && has_transparency(path))
+        note(o, "%s: its transparency is not kept; it is blended with the background, which --background sets", path);
     if (status != ZN_OK || zn_image_probe(path, &kind) != ZN_OK || kind.frames < 2)
         return status;
     if (!strcmp(kind.format, "tiff"))

@@ -42,7 +42,10 @@ int same_file(const char *a, const char *b); /* both exist and are the same file
  * cannot be written to. Returns 0 otherwise. A path that ends in a slash is a folder to create, or an existing one. */
 int lacks_folder(const char *path);
 
-/* Like zn_image_read, but prints a remark if an animated image has more frames than the first, which are not used. */
+/* Whether some pixel of an image is not opaque. A file that cannot be read has none: reading it reports why. */
+int has_transparency(const char *path);
+/* Like zn_image_read, but prints a remark if an animated image has more frames than the first, which are not used, and
+ * if transparent pixels are blended with the background. */
 zn_status read_image(const options *o, const char *path, const zn_image_read_options *reading, zn_image **out);
 
 #endif

@@ -27,5 +27,11 @@ for image in alpha.png opaque.png; do
         zenith restore $model $image -o $result 2>&1 >/dev/null | grep transparency
     done
 done
+# Networks have no alpha: encode and reconstruct do not keep it at all, and info says that an image has it.
+zenith reconstruct -m random:taesd alpha.png -o out.png 2>&1 >/dev/null | grep transparency
+zenith encode -m random:taesd alpha.png -o z.safetensors 2>&1 >/dev/null | grep transparency
+zenith encode -q -m random:taesd alpha.png -o z.safetensors
+zenith info alpha.png | grep transparent
+zenith info --json opaque.png | grep -c transparent
 zenith help encode extra
 echo "status $?"
