@@ -90,8 +90,9 @@ static void explain_types(const options *o, const zn_weights *w, int dtype)
     free(list);
 }
 
-/* Prints what was done; weights: the result, or the input. */
-static void report(const options *o, const zn_weights *weights, const char *format, int dtype)
+/* Prints what was done; weights: the result, or the input; result: if not all tensors have the type that was asked for,
+ * else NULL. */
+static void report(const options *o, const zn_weights *weights, const zn_weights *result, const char *format, int dtype)
 {
     facts f;
     if (!o->json && o->quiet)
@@ -105,10 +106,24 @@ static void report(const options *o, const zn_weights *weights, const char *form
     fact_integer(&f, "tensors", zn_weights_count(weights));
     fact_text(&f, "output", o->files[1]);
     fact_text(&f, "dtype", dtype_name(dtype));
-    if (!format) /* quantised: not all have the type that was asked for */
-        type_facts(&f, weights, dtype);
+    if (result)
+        type_facts(&f, result, dtype);
     fact_bytes(&f, "output_bytes", file_size(o->files[1]));
     facts_end(&f);
+}
+
+/* The result, if only some of its tensors have the type that was asked for; NULL: all have, or it cannot be read. */
+static zn_weights *mixed_result(const options *o)
+{
+    zn_weights *result = NULL;
+    int64_t i = 0;
+    if (o->dtype != ZN_I8 || zn_weights_open(o->files[1], &result) != ZN_OK)
+        return NULL;
+    while (i < zn_weights_count(result) && zn_weights_at(result, i)->dtype != ZN_I8)
+        i++;
+    if (i == zn_weights_count(result))
+        note(o, "%s: nothing is stored in 8 bits: no tensor 'NAME.weight' has 4096 numbers or more", o->files[1]);
+    return result;
 }
 
 /* Another file with the same tensors. */
@@ -123,7 +138,9 @@ static int copy(const options *o)
         complain_about(in);
         status = EXIT_FAILURE;
     } else {
-        report(o, weights, zn_weights_format(weights), o->dtype);
+        zn_weights *result = mixed_result(o);
+        report(o, weights, result, zn_weights_format(weights), o->dtype);
+        zn_weights_close(result);
     }
     zn_weights_close(weights);
     return status;
@@ -140,7 +157,9 @@ static int join(const options *o)
         complain_about(in);
         return EXIT_FAILURE;
     }
-    report(o, weights, zn_weights_format(weights), o->dtype);
+    zn_weights *result = mixed_result(o);
+    report(o, weights, result, zn_weights_format(weights), o->dtype);
+    zn_weights_close(result);
     zn_weights_close(weights);
     return 0;
 }
@@ -166,7 +185,7 @@ static int quantise(const options *o, int dtype)
         return EXIT_FAILURE;
     }
     explain_types(o, weights, dtype);
-    report(o, weights, NULL, dtype);
+    report(o, weights, weights, NULL, dtype);
     zn_weights_close(weights);
     return 0;
 }

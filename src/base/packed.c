@@ -70,6 +70,13 @@ void zn_packed_row(const zn_packed *m, int64_t row, int64_t first, int64_t count
     if (!m->scales)
         return;
     float scale;
+    for (int64_t i = 0; i < count && m->period; i++) {
+        const size_t at = (size_t)((first + i) % m->period);
+        zn_to_f32(&scale, m->scales + at * zn_dtype_size(m->scale_dtype), m->scale_dtype, 1);
+        out[i] *= scale;
+    }
+    if (m->period)
+        return;
     zn_to_f32(&scale, m->scales + (size_t)row * m->groups * zn_dtype_size(m->scale_dtype), m->scale_dtype, 1);
     for (int64_t i = 0; i < count; i++)
         out[i] *= scale;

@@ -16,8 +16,9 @@ typedef struct zn_packed {
     zn_mlx_form form;               /* bits is 0 if these are not MLX codes */
     const uint8_t *scales, *biases; /* biases: MLX only. scales: NULL if elements are what they are stored as */
     zn_dtype scale_dtype, bias_dtype;
-    size_t groups; /* MLX: number of scales per row, and of biases. Else 1: a scale per row, 0: one for the matrix */
-    int rotated;   /* rows are stored as zn_packed_rotate made them, in groups of this size; 0: they are not */
+    size_t groups;  /* MLX: number of scales per row, and of biases. Else 1: a scale per row, 0: one for the matrix */
+    int64_t period; /* not 0: element i of every row has scale i % period, and groups is 0 */
+    int rotated;    /* rows are stored as zn_packed_rotate made them, in groups of this size; 0: they are not */
 } zn_packed;
 
 /* A matrix of floats. */

@@ -140,7 +140,7 @@ static zn_status codes_of(const zn_weights *file, const zn_weight *t, const uint
     if ((t->dtype != ZN_F8_E4M3 && t->dtype != ZN_F8_E5M2 && t->dtype != ZN_I8) || t->rank < 1)
         return ZN_OK;
     ZN_TRY(zn_scaled_rows(file, t, all));
-    *coded = !all->groups && !all->rotated;
+    *coded = !all->groups && !all->period && !all->rotated;
     all->data = codes;
     all->row_bytes = ZN_CODES;
     return ZN_OK;

@@ -168,6 +168,29 @@ static void eight_bits(void **state)
     zn_weights_close(w);
 }
 
+/* Zenith's own networks have [height][width][inputs][outputs]: a scale belongs to the last dimension. */
+static void eight_bits_outputs_last(void **state)
+{
+    (void)state;
+    enum { OUTPUTS = 16, INPUTS = 40, ALL = 3 * 3 * INPUTS * OUTPUTS };
+    float x[ALL];
+    for (int i = 0; i < ALL; i++)
+        x[i] = ldexpf((float)(i * 7919 % 2001 - 1000) / 1000, i % OUTPUTS - 8);
+    const zn_weight t = {
+        .name = "c.weight", .dtype = ZN_F32, .rank = 4, .shape = { 3, 3, INPUTS, OUTPUTS }, .data = x
+    };
+    assert_int_equal(zn_safetensors_write(in_folder("out.safetensors"), &t, 1, NULL, 0), ZN_OK);
+    zn_weights *w = save_again(must_open(in_folder("out.safetensors")), ZN_I8);
+    const zn_weight *s = zn_weights_find(w, "c.weight_scale");
+    assert_true(s && s->rank == 4 && s->shape[0] == 1 && s->shape[1] == 1 && s->shape[2] == 1 &&
+                s->shape[3] == OUTPUTS);
+    w = save_again(w, ZN_F32);
+    const float *y = (const float *)zn_weights_find(w, "c.weight")->data;
+    for (int i = 0; i < ALL; i++)
+        assert_true(fabsf(y[i] - x[i]) <= 0.501f * ldexpf(1, i % OUTPUTS - 8) / 127);
+    zn_weights_close(w);
+}
+
 static void eight_bits_refused(void **state)
 {
     (void)state;
@@ -237,9 +260,11 @@ static void full_disk(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(copies_are_exact), cmocka_unit_test(conversion),         cmocka_unit_test(large_conversion),
-        cmocka_unit_test(eight_bits),       cmocka_unit_test(eight_bits_refused), cmocka_unit_test(hard_names),
-        cmocka_unit_test(refused_tensors),  cmocka_unit_test(full_disk),
+        cmocka_unit_test(copies_are_exact), cmocka_unit_test(conversion),
+        cmocka_unit_test(large_conversion), cmocka_unit_test(eight_bits_outputs_last),
+        cmocka_unit_test(eight_bits),       cmocka_unit_test(eight_bits_refused),
+        cmocka_unit_test(hard_names),       cmocka_unit_test(refused_tensors),
+        cmocka_unit_test(full_disk),
     };
     return cmocka_run_group_tests(tests, make_folder, drop_folder);
 }

@@ -13,8 +13,9 @@
 #include <string.h>
 
 enum {
-    CHUNK = 1 << 14,   /* elements converted at a time: whole blocks of every dtype */
-    LEAST_I8 = 1 << 12 /* elements of a weight in 8 bits: less saves nothing, and the ends of networks are small */
+    CHUNK = 1 << 14,    /* elements converted at a time: whole blocks of every dtype */
+    LEAST_I8 = 1 << 12, /* elements of a weight in 8 bits: less saves nothing, and the ends of networks are small */
+    LARGEST_KERNEL = 11 /* side of a convolution's */
 };
 
 typedef enum way { KEEP, CONVERT, UNPACK, QUANTISE, SCALES } way;
@@ -40,6 +41,16 @@ static bool is_number(zn_dtype dtype) { return zn_dtype_is_float(dtype) || zn_dt
 
 static size_t elements(const zn_weight *t) { return t->bytes / zn_dtype_size(t->dtype) * zn_dtype_block(t->dtype); }
 
+/* Whether a convolution is [height][width][inputs][outputs], as in Zenith's own networks; elsewhere outputs are first.
+ */
+static bool has_outputs_last(const zn_weight *t)
+{
+    return t->rank == 4 && t->shape[0] <= LARGEST_KERNEL && t->shape[1] <= LARGEST_KERNEL &&
+           (t->shape[2] > LARGEST_KERNEL || t->shape[3] > LARGEST_KERNEL);
+}
+
+static int64_t outputs(const zn_weight *t) { return has_outputs_last(t) ? t->shape[3] : t->shape[0]; }
+
 static way way_of(const zn_weights *w, const zn_weight *t, int convert, zn_dtype dtype)
 {
     const bool scaled = zn_scaled_has(w, t);
@@ -47,7 +58,7 @@ static way way_of(const zn_weights *w, const zn_weight *t, int convert, zn_dtype
         return KEEP;
     if (dtype != ZN_I8)
         return scaled ? UNPACK : t->dtype == dtype ? KEEP : CONVERT;
-    return t->dtype != ZN_I8 && t->rank >= 2 && t->shape[0] > 1 && elements(t) >= LEAST_I8 &&
+    return t->dtype != ZN_I8 && t->rank >= 2 && outputs(t) > 1 && elements(t) >= LEAST_I8 &&
                    zn_ending(t->name, ".weight")
                ? QUANTISE
                : KEEP;
@@ -79,10 +90,13 @@ static void plan(work *k, int convert, zn_dtype dtype)
         add(k, how, t, &as);
         if (how != QUANTISE)
             continue;
-        const zn_weight scales = { .name = zn_arena_format(&k->names, "%s_scale", t->name),
-                                   .dtype = ZN_F32,
-                                   .rank = 1,
-                                   .shape = { t->shape[0] } };
+        zn_weight scales = {
+            .name = zn_arena_format(&k->names, "%s_scale", t->name), .dtype = ZN_F32, .rank = 1, .shape = { outputs(t) }
+        };
+        if (has_outputs_last(t)) {
+            scales.rank = 4;
+            memcpy(scales.shape, (int64_t[4]){ 1, 1, 1, outputs(t) }, 4 * sizeof *scales.shape);
+        }
         add(k, SCALES, t, &scales);
     }
     for (int64_t i = 0; i < k->w->metadata_count; i++) /* of ComfyUI's layers, which a float file has no more */
@@ -101,36 +115,58 @@ static void write_converted(zn_outfile *out, const zn_weight *t, zn_dtype dtype,
     }
 }
 
-/* The nearest of 255 numbers; returns the scale, NaN if a number is not finite. */
-static float quantise_row(const float *x, size_t count, int8_t *codes)
+/* The largest magnitude of every output, in order from the first element; NaN if a number is not finite. each: how many
+ * elements in a row belong to one output. */
+static void find_largest(const float *x, size_t count, size_t each, float *most, int64_t outputs)
 {
-    float most = 0, sum = 0;
     for (size_t i = 0; i < count; i++) {
-        most = fmaxf(most, fabsf(x[i]));
-        sum += x[i] - x[i];
+        float *own = &most[i / each % (size_t)outputs];
+        *own = x[i] - x[i] == 0 && !isnan(*own) ? fmaxf(*own, fabsf(x[i])) : NAN;
     }
-    if (sum != 0 || isnan(sum))
-        return NAN;
-    const float scale = most / 127 >= FLT_MIN ? most / 127 : 0, inverse = scale > 0 ? 1 / scale : 0;
-    for (size_t i = 0; i < count; i++)
-        codes[i] = (int8_t)lrintf(fminf(fmaxf(x[i] * inverse, -127), 127));
-    return scale;
+}
+
+/* Scales of all outputs of a weight, in k->scales. */
+static zn_status find_scales(const zn_weight *t, const zn_packed *packed, const work *k)
+{
+    const size_t columns = elements(t) / (size_t)t->shape[0];
+    const bool last = has_outputs_last(t);
+    for (int64_t i = 0; i < outputs(t); i++)
+        k->scales[i] = 0;
+    for (int64_t r = 0; r < t->shape[0]; r++) {
+        zn_packed_row(packed, r, 0, (int64_t)columns, k->floats);
+        find_largest(k->floats, columns, last ? 1 : columns, k->scales + (last ? 0 : r), last ? outputs(t) : 1);
+    }
+    for (int64_t i = 0; i < outputs(t); i++) {
+        if (isnan(k->scales[i]))
+            return ZN_FAIL(ZN_ENUMERIC, "tensor '%s' has numbers that are not finite", t->name);
+        k->scales[i] = k->scales[i] / 127 >= FLT_MIN ? k->scales[i] / 127 : 0;
+    }
+    return ZN_OK;
+}
+
+/* The nearest of 255 numbers. */
+static int8_t quantise(float x, float scale)
+{
+    const float inverse = scale > 0 ? 1 / scale : 0;
+    return (int8_t)lrintf(fminf(fmaxf(x * inverse, -127), 127));
 }
 
 static zn_status write_rows(zn_outfile *out, const item *t, zn_dtype dtype, const work *k)
 {
     const int64_t rows = t->from->shape[0];
     const size_t columns = rows ? elements(t->from) / (size_t)rows : 0;
+    const bool last = has_outputs_last(t->from);
     zn_packed packed;
     ZN_TRY(zn_scaled_rows(k->w, t->from, &packed));
+    if (t->way == QUANTISE)
+        ZN_TRY(find_scales(t->from, &packed, k));
     for (int64_t r = 0; r < rows; r++) {
         zn_packed_row(&packed, r, 0, (int64_t)columns, k->floats);
-        if (t->way == QUANTISE)
-            k->scales[r] = quantise_row(k->floats, columns, k->narrow);
-        else
+        if (t->way != QUANTISE)
             zn_from_f32(k->narrow, dtype, k->floats, columns);
-        if (t->way == QUANTISE && isnan(k->scales[r]))
-            return ZN_FAIL(ZN_ENUMERIC, "tensor '%s' has numbers that are not finite", t->from->name);
+        for (size_t i = 0; i < columns && t->way == QUANTISE; i++)
+            ((int8_t *)k->narrow)[i] =
+                quantise(k->floats[i], k->scales[last ? i % (size_t)outputs(t->from) : (size_t)r]);
         zn_outfile_write(out, k->narrow, columns * zn_dtype_size(dtype));
     }
     return ZN_OK;
@@ -143,7 +179,7 @@ static zn_status write_item(zn_outfile *out, const item *t, zn_dtype dtype, cons
     else if (t->way == CONVERT)
         write_converted(out, t->from, dtype, k);
     else if (t->way == SCALES)
-        zn_outfile_write(out, k->scales, sizeof *k->scales * (size_t)t->from->shape[0]);
+        zn_outfile_write(out, k->scales, sizeof *k->scales * (size_t)outputs(t->from));
     else
         return write_rows(out, t, dtype, k);
     return ZN_OK;
@@ -151,13 +187,13 @@ static zn_status write_item(zn_outfile *out, const item *t, zn_dtype dtype, cons
 
 static zn_status make_buffers(work *k)
 {
-    size_t longest = CHUNK, rows = 1;
+    size_t longest = CHUNK, rows = 1; /* rows: scales */
     for (int64_t i = 0; i < k->count; i++) {
         const item *t = &k->items[i];
         if ((t->way != QUANTISE && t->way != UNPACK) || t->from->shape[0] < 1)
             continue;
         const size_t own = (size_t)t->from->shape[0], columns = elements(t->from) / own;
-        rows = own > rows ? own : rows;
+        rows = outputs(t->from) > (int64_t)rows ? (size_t)outputs(t->from) : rows;
         longest = columns > longest ? columns : longest;
     }
     ZN_TRY(zn_alloc_for("conversion", sizeof *k->floats * longest, (void **)&k->floats));

@@ -83,6 +83,13 @@ static zn_status check_finite(const zn_weights *w, const zn_weight *s, size_t co
     return ZN_OK;
 }
 
+/* Whether scales are [1][1][1][outputs] for [height][width][inputs][outputs]. */
+static bool are_for_last(const zn_weight *s, const zn_weight *weight)
+{
+    return weight->rank == 4 && s->rank == 4 && s->shape[0] == 1 && s->shape[1] == 1 && s->shape[2] == 1 &&
+           s->shape[3] > 1 && s->shape[3] == weight->shape[3];
+}
+
 static zn_status check_scales(const zn_weights *w, const zn_weight *weight, zn_scaled *out)
 {
     const zn_weight *s = out->scales;
@@ -91,6 +98,10 @@ static zn_status check_scales(const zn_weights *w, const zn_weight *weight, zn_s
     if (s->dtype != ZN_F32 && s->dtype != ZN_F16 && s->dtype != ZN_BF16)
         return ZN_FAIL(ZN_EFORMAT, "%s: tensor '%s' is %s, not F32, F16 or BF16", w->name, s->name,
                        zn_dtype_name(s->dtype));
+    if (are_for_last(s, weight)) {
+        out->outputs_last = s->shape[3];
+        return check_finite(w, s, (size_t)s->shape[3]);
+    }
     if (!zn_count_elements(s->shape, s->rank, &count) || (count != 1 && (int64_t)count != rows) ||
         (count > 1 && s->shape[0] != rows))
         return ZN_FAIL(
@@ -168,6 +179,7 @@ zn_status zn_scaled_rows(const zn_weights *w, const zn_weight *weight, zn_packed
                         .scales = s.scales ? s.scales->data : NULL,
                         .scale_dtype = s.scales ? s.scales->dtype : ZN_F32,
                         .groups = (size_t)s.per_row,
+                        .period = s.outputs_last,
                         .rotated = s.rotated };
     return ZN_OK;
 }

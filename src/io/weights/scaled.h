@@ -1,6 +1,7 @@
 /* Scaled layers of ComfyUI's FP8 and int8 files, and of those that zn_weights_save writes as I8: NAME.weight holds
  * small numbers, NAME.weight_scale (older files: NAME.scale_weight) what they are multiplied by, NAME.comfy_quant the
- * format as JSON. Rows are the outputs: the first dimension of matrices and convolutions alike.
+ * format as JSON. Rows are the outputs: the first dimension of matrices and convolutions alike. Convolutions of
+ * Zenith's own networks, [height][width][inputs][outputs], have scales [1][1][1][outputs].
  *
  *     zn_scaled s;
  *     ZN_TRY(zn_scaled_find(w, "layers.0.attention.to_q", weight, &s));
@@ -15,6 +16,7 @@
 typedef struct zn_scaled {
     const zn_weight *scales; /* borrowed from the open file; NULL: the layer is not scaled */
     int per_row;             /* 1: a scale for each row, 0: one for all */
+    int64_t outputs_last;    /* not 0: so many outputs, the last dimension, and a scale for each */
     int rotated;             /* size of the groups of ConvRot (base/packed.h), or 0 */
 } zn_scaled;
 
