@@ -30,9 +30,11 @@ static zn_status open_video(session *s, zn_video **out)
     return new_video(s, &compute, out);
 }
 
-/* With -v: prints how the work was divided into pieces. */
-static void explain(const session *s, zn_video *v, zn_part part)
+/* Tells the precision if it is not the one asked for; with -v how the work was divided into pieces. */
+static void explain(session *s, zn_video *v, zn_part part)
 {
+    session_ran_clip(s, v);
+    session_explain(s);
     const char *plan = s->o->verbose ? zn_video_plan(v, part) : "";
     if (*plan)
         note(s->o, "%s", plan);

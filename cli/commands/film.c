@@ -147,6 +147,8 @@ static zn_status reconstruct(session *s, film_pipe *p)
     zn_status status = new_video(s, &compute, &v);
     if (status == ZN_OK)
         status = film_code(p, v, clip_step(s->info));
+    if (v)
+        session_ran_clip(s, v);
     if (v && s->o->verbose) {
         print_plan(s->o, zn_video_plan(v, ZN_ENCODER));
         print_plan(s->o, zn_video_plan(v, ZN_DECODER));

@@ -73,7 +73,8 @@ static int lacks(const zn_model_info *m, unsigned needs)
     else if ((needs & NEED_RESTORER) && !m->restores)
         complain("%s: the model %s is an autoencoder and does not restore images", m->path, m->architecture);
     else if (m->diffuses && (needs & (NEED_ENCODER | NEED_DECODER)))
-        complain("%s: the model %s is a diffusion autoencoder: reconstruct, edit, interpolate and sample use it",
+        complain("%s: the model %s is a diffusion autoencoder, which takes single images: reconstruct, edit, "
+                 "interpolate and sample use it",
                  m->path, m->architecture);
     else if (m->restores && coding)
         complain("%s: the model %s restores images: restore, upscale and eval use it", m->path, m->architecture);
@@ -169,8 +170,16 @@ void print_plan(const options *o, const char *plan)
     }
 }
 
+void session_ran_clip(session *s, const zn_video *v)
+{
+    s->ran_clip = 1;
+    s->clip_share = zn_video_precision_share(v);
+}
+
 static double precision_share(const session *s)
 {
+    if (s->ran_clip)
+        return s->clip_share;
     return s->codec ? zn_codec_precision_share(s->codec) : s->diffusion ? zn_diffae_precision_share(s->diffusion) : NAN;
 }
 

@@ -16,6 +16,8 @@ typedef struct session {
     void *own;       /* data of the command */
     char *wrote;     /* decode of a video: its first image, reported as the job's result */
     progress bar;
+    int ran_clip; /* clips have handles of their own: clip_share is what session_ran_clip took from one */
+    double clip_share;
     int told_slow, told_precision; /* the remark was printed; it is printed once */
 } session;
 
@@ -40,6 +42,8 @@ void print_plan(const options *o, const char *plan);
 /* After a call: a remark, once, if it did not use the precision of --precision; and with -v how it was divided into
  * tiles and segments. */
 void session_explain(session *s);
+/* After a call of a video: what session_explain and session_precision_facts tell is of it. */
+void session_ran_clip(session *s, const zn_video *v);
 /* With --precision, members of the JSON object: the precision used, the one asked for, and its share. */
 void session_precision_facts(const session *s, json *j);
 

@@ -52,6 +52,8 @@ ZN_API void zn_video_decode_end(zn_video *video);
 /* Size and memory of the last pieces of a part (ZN_ENCODER, ZN_DECODER), and of the state retained between them, as
  * text. Valid until the next call. */
 ZN_API const char *zn_video_plan(zn_video *video, zn_part part);
+/* As zn_codec_precision_share, of the parts that were used last. NaN before the first call, and with blended tiles. */
+ZN_API double zn_video_precision_share(const zn_video *video);
 
 #ifdef __cplusplus
 }

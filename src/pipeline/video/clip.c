@@ -7,6 +7,7 @@
 #include "base/least.h"
 #include "pipeline/video/clip_plan.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -193,6 +194,16 @@ zn_status zn_clip_run(zn_clip *c, const float **output, zn_shape *shape)
 }
 
 size_t zn_clip_bytes_of(const zn_clip *c) { return c->plan.run + c->plan.kept + c->plan.packed; }
+
+double zn_clip_coarse(const zn_clip *c)
+{
+    double all = 0, coarse = 0;
+    for (int i = 0; i <= ZN_CUTS; i++) {
+        all += c->stages[i].flops;
+        coarse += c->stages[i].coarse;
+    }
+    return all > 0 ? coarse / all : NAN;
+}
 
 /* On a device: how many steps of a piece run there, and whether others have to be copied for. */
 static void add_places(const zn_clip *c, char *text, size_t size)

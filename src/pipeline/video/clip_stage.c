@@ -278,7 +278,9 @@ static zn_status build(zn_clip_stage *s, const zn_clip_work *w, int frames, bool
                                       .lean = w->lean,
                                       .progress = progress,
                                       .user = user };
-    return zn_exec_new(s->graph, outputs, count, &options, &s->exec);
+    ZN_TRY(zn_exec_new(s->graph, outputs, count, &options, &s->exec));
+    s->coarse = s->flops * zn_exec_coarse(s->exec);
+    return ZN_OK;
 }
 
 void zn_clip_stage_stop(zn_clip_stage *s)

@@ -46,6 +46,7 @@ typedef struct zn_clip_stage {
     zn_node *x, *y;
     zn_stream stream;
     double flops;        /* of a run */
+    double coarse;       /* of these, those that are not computed in f32 */
     int fp8;             /* convolutions of the graph that multiply FP8 numbers */
     void *kept[ZN_KEPT]; /* what layers retain: outputs of a run, and inputs of the next */
     zn_type kept_type[ZN_KEPT];

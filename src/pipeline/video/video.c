@@ -12,6 +12,7 @@
 #include "pipeline/video/clip.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -95,6 +96,15 @@ const char *zn_video_plan(zn_video *v, zn_part part)
     if (part <= ZN_DECODER && v->part[part])
         zn_clip_describe(v->part[part], v->plan, sizeof v->plan);
     return v->plan;
+}
+
+double zn_video_precision_share(const zn_video *v)
+{
+    double share = v->codec ? zn_codec_precision_share(v->codec) : NAN;
+    for (int part = 0; part < 2; part++)
+        if (v->part[part])
+            share = fmax(share, zn_clip_coarse(v->part[part]));
+    return share;
 }
 
 /* What a process takes besides: the program and its libraries, an image that is read or written, one layer's weights on

@@ -11,4 +11,9 @@ zenith restore -m random:zenith-restore a.png -o r.png --json -q | grep -c preci
 zenith reconstruct -m random:taesd -p bf16 a.png --json -q | jsoncheck -p precision precision_asked
 zenith encode -m random:taesd -p f16 a.png -o a.safetensors --json -q | jsoncheck -p precision precision_asked
 zenith decode -m random:taesd -p bf16 a.safetensors -o d.png >/dev/null
+# So it is for clips, of video autoencoders and of others.
+for model in random:taew2_1 random:taesd; do
+    zenith encode --clip -m $model -p bf16 a.png a.png -o clip.safetensors --json -q | jsoncheck -p precision precision_asked
+    zenith decode -m $model -p f16 clip.safetensors -o frames/ >/dev/null
+done
 zenith interpolate -m random:diffae-compact -p bf16 a.png b.png --frames 2 --random-noise --steps 2 -o i.png --json -q | jsoncheck -p precision_asked
