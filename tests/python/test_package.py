@@ -27,6 +27,8 @@ import zenith
 from zenith import _arrays, _c
 
 PROGRAM = os.environ["ZENITH_PROGRAM"]
+CACHE = tempfile.TemporaryDirectory()
+os.environ["XDG_CACHE_HOME"] = CACHE.name  # the user's may have prompts that other versions computed
 ROOT = Path(__file__).resolve().parents[2]
 DEMO = ROOT / "assets" / "demo.png"
 

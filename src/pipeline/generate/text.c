@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <zenith/zenith.h>
 
 enum {
     CACHE_BYTES = 256 << 20,
@@ -269,14 +270,16 @@ static zn_status open_and_encode(zn_generator *g, const prompt *all, int count, 
 }
 
 /* Everything that the features depend on: the encoder's files, how they are computed, and the tokens, which hold
- * tokenizer, template and prompt. */
+ * tokenizer, template and prompt. Their last bits depend on the version and on the processor, and machines may share
+ * the folder. */
 static void key_of(const zn_generator *g, const zn_tokens *ids, int tokens, char key[65])
 {
-    char about[128];
+    char about[192];
     zn_sha256 h;
     zn_sha256_start(&h);
-    const int n = snprintf(about, sizeof about, "zenith prompt 1, %s, %s%s, %d tokens:", g->identity[ZN_GENERATOR_TEXT],
-                           zn_precision_name(g->compute.math), g->compute.device ? " on a device" : "", tokens);
+    const int n = snprintf(about, sizeof about, "zenith prompt 2, %s, %s, %s on %s %x, %d tokens:", zn_version(),
+                           g->identity[ZN_GENERATOR_TEXT], zn_precision_name(g->compute.math),
+                           g->compute.device ? "device" : "CPU", (unsigned)zn_device_flags(g->compute.device), tokens);
     zn_sha256_add(&h, about, (size_t)n);
     zn_sha256_add(&h, ids->ids, sizeof *ids->ids * (size_t)tokens);
     zn_sha256_finish_hex(&h, key);

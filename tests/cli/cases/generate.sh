@@ -71,6 +71,11 @@ gen "a red fox" --seed 7 --count 2 -o j.png --json --memory 8G | grep -oE '"(out
 gen "a red fox" --seed 7 -p bf16 --guidance 2 --shift 4.5 --image photo.png --strength 0.4 -o j.png --json | grep -oE '"(guidance|shift|strength|precision)": [^,]*'
 gen "a red fox" --seed 18446744073709551615 -o j.png --json | grep -oE '"seed": [0-9-]+'
 
+# Features of a prompt that another kind of processor computed are not taken: the last bits may differ.
+for mask in fp16,bf16,dotprod,i8mm,avx2,avx512,avx512bf16,amx "" ""; do
+    ZENITH_CPU_MASK=$mask gen "a new fox" --seed 7 -o j.png --json | grep -oE '"cached": [a-z]+'
+done
+
 # The plan, and the terminal.
 gen "a red fox" --seed 7 -o v.png -v 2>&1 >/dev/null | grep -cE '^zenith: prompt [0-9.]+ s, image [0-9.]+ s, steps [0-9.]+ s, decode [0-9.]+ s, file and other [0-9.]+ s$'
 gen "a red fox" --seed 7 -o v.png -v 2>&1 >/dev/null | grep -q '[KMG]iB' || echo "-v prints no plan"
