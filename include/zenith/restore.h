@@ -27,7 +27,8 @@ typedef enum zn_task { ZN_TASK_AUTO, ZN_TASK_DENOISE, ZN_TASK_IMPULSE, ZN_TASK_D
 ZN_API const char *zn_task_name(int task);
 
 /* The restored image, with the size and bits of the input. The codec's model must be a restorer
- * (zn_model_info.restores). */
+ * (zn_model_info.restores). Salt-and-pepper impulses are replaced by a filter before the network, unless the task is
+ * DENOISE or DEBLUR. */
 ZN_API ZN_MUST_USE zn_status zn_restore(zn_codec *codec, const zn_image *image, zn_task task, zn_image **out);
 
 /* The image with `factor` (2 or 4) times its width and height, and its bits: enlarged by two with a bicubic filter and

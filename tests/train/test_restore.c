@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/rng.h"
 #include "graph/exec.h"
+#include "io/image/pixels/impulses.h"
 #include "models/model.h"
 #include "models/zenith/zenith.h"
 #include "ops/ops.h"
@@ -155,17 +156,39 @@ static void tiles_and_threads_change_nothing(void **state)
     zn_model_free(m);
 }
 
+/* The network gets the image without impulses, unless the task says that it has other damage. */
+static void impulses_are_filled_first(void **state)
+{
+    (void)state;
+    zn_model *m = narrow(2);
+    zn_image *clean = scene(90, 70, 8, 1), *bad = damaged(clean, "salt:5", 1), *filled;
+    assert_int_equal(zn_impulses_fill(bad, &filled), ZN_OK);
+    assert_non_null(filled);
+    assert_true(psnr(clean, filled) > psnr(clean, bad) + 10);
+    for (zn_task task = ZN_TASK_AUTO; task <= ZN_TASK_JPEG; task++) {
+        zn_image *a = restored(m, bad, task, 2, 0), *b = restored(m, filled, task, 1, ZN_TILE_OFF);
+        const bool fills = task != ZN_TASK_DENOISE && task != ZN_TASK_DEBLUR;
+        assert_int_equal(memcmp(a->pixels, b->pixels, bytes_of(a)) == 0, fills);
+        zn_image_free(a);
+        zn_image_free(b);
+    }
+    zn_image_free(clean);
+    zn_image_free(bad);
+    zn_image_free(filled);
+    zn_model_free(m);
+}
+
 /* Fails allocation 1, 2, 3, ... until everything succeeds. */
 static void every_allocation_may_fail(void **state)
 {
     (void)state;
-    zn_image *clean = scene(40, 24, 8, 1);
+    zn_image *clean = scene(40, 24, 8, 1), *salted = damaged(clean, "salt:5", 1);
     zn_model *m = narrow(2);
     zn_status status = ZN_ENOMEM;
     int tried = 0;
     for (int64_t nth = 1; status != ZN_OK; nth++, tried++) {
         zn_codec *c = NULL;
-        zn_image *bad = NULL, *smooth = NULL, *out = NULL;
+        zn_image *bad = NULL, *smooth = NULL, *out = NULL, *filled = NULL;
         zn_alloc_fail_at(nth);
         status = zn_corrupt(clean, (zn_corruption){ .damage = ZN_DAMAGE_BLUR, .amount = 1.5 }, 1, &bad);
         if (status == ZN_OK)
@@ -174,19 +197,23 @@ static void every_allocation_may_fail(void **state)
             status = zn_codec_new(m, &(zn_options){ .threads = 1 }, &c);
         if (status == ZN_OK)
             status = zn_restore(c, bad, ZN_TASK_DEBLUR, &out);
+        if (status == ZN_OK)
+            status = zn_impulses_fill(salted, &filled);
         zn_alloc_fail_at(0);
         if (status != ZN_OK && status != ZN_ENOMEM)
             fail_msg("allocation %lld: %s", (long long)nth, zn_error_text());
-        assert_true((status == ZN_OK) == (out != NULL));
+        assert_true((status == ZN_OK) == (filled != NULL));
         zn_codec_free(c);
         zn_image_free(bad);
         zn_image_free(smooth);
         zn_image_free(out);
+        zn_image_free(filled);
         nth += nth / 8; /* all of the first, then sparser */
     }
     assert_true(tried > 15);
     zn_model_free(m);
     zn_image_free(clean);
+    zn_image_free(salted);
 }
 
 /* ---- training ---- */
@@ -284,11 +311,9 @@ static void a_short_training_restores(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counts_are_those_of_the_text),
-        cmocka_unit_test(gradients_are_those_of_finite_differences),
-        cmocka_unit_test(tiles_and_threads_change_nothing),
-        cmocka_unit_test(every_allocation_may_fail),
-        cmocka_unit_test(layers_are_the_blocks_at_a_quarter),
+        cmocka_unit_test(counts_are_those_of_the_text),     cmocka_unit_test(gradients_are_those_of_finite_differences),
+        cmocka_unit_test(tiles_and_threads_change_nothing), cmocka_unit_test(impulses_are_filled_first),
+        cmocka_unit_test(every_allocation_may_fail),        cmocka_unit_test(layers_are_the_blocks_at_a_quarter),
         cmocka_unit_test(a_short_training_restores),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
 #include "base/fail.h"
 #include "io/image/pixels/enlarge.h"
 #include "io/image/pixels/focus.h"
+#include "io/image/pixels/impulses.h"
 #include "models/zenith/zenith.h"
 #include "pipeline/codec/codec.h"
 
@@ -15,6 +16,7 @@ typedef struct source {
     zn_task task;
     const zn_focus *focus; /* NULL: blur is damage everywhere */
     void (*read)(const zn_image *image, zn_region region, float *rgb, size_t stride);
+    size_t held; /* bytes of other images in memory */
 } source;
 
 static void read_source(void *from, zn_region a, float *map)
@@ -35,8 +37,8 @@ static zn_status run(zn_codec *c, source *from, int width, int height, zn_image 
     const zn_image *image = from->image;
     const int64_t h = zn_round_up(height, info->downscale), w = zn_round_up(width, info->downscale);
     zn_runner *r;
-    const size_t bytes =
-        zn_image_bytes(image->width, image->height, image->bits) + zn_image_bytes(width, height, image->bits);
+    const size_t bytes = zn_image_bytes(image->width, image->height, image->bits) +
+                         zn_image_bytes(width, height, image->bits) + from->held;
     ZN_TRY(zn_codec_runner(c, ZN_ENCODER, ZN_SHAPE(1, h, w, ZN_RESTORE_INPUTS), bytes, &r));
     zn_runner_clear_rows(r);
     zn_image *result;
@@ -55,14 +57,10 @@ static zn_status check(const zn_codec *c)
     return ZN_OK;
 }
 
-zn_status zn_restore(zn_codec *c, const zn_image *image, zn_task task, zn_image **out)
+static zn_status restore(zn_codec *c, const zn_image *image, zn_task task, size_t held, zn_image **out)
 {
-    *out = NULL;
-    if (!zn_task_name((int)task))
-        return ZN_FAIL(ZN_EINVALID, "task %d is not known", (int)task);
-    ZN_TRY(check(c));
     zn_focus focus = { 0 };
-    source from = { image, task, NULL, zn_pixels_to_float };
+    source from = { image, task, NULL, zn_pixels_to_float, held };
     if (task == ZN_TASK_AUTO || task == ZN_TASK_JPEG) {
         ZN_TRY(zn_focus_of(image, &focus));
         from.focus = &focus;
@@ -76,9 +74,24 @@ zn_status zn_restore(zn_codec *c, const zn_image *image, zn_task task, zn_image 
     return status;
 }
 
+zn_status zn_restore(zn_codec *c, const zn_image *image, zn_task task, zn_image **out)
+{
+    *out = NULL;
+    if (!zn_task_name((int)task))
+        return ZN_FAIL(ZN_EINVALID, "task %d is not known", (int)task);
+    ZN_TRY(check(c));
+    zn_image *filled = NULL;
+    if (task != ZN_TASK_DENOISE && task != ZN_TASK_DEBLUR)
+        ZN_TRY(zn_impulses_fill(image, &filled));
+    const size_t held = filled ? zn_image_bytes(image->width, image->height, image->bits) : 0;
+    const zn_status status = restore(c, filled ? filled : image, task, held, out);
+    zn_image_free(filled);
+    return status;
+}
+
 static zn_status enlarge(zn_codec *c, const zn_image *image, zn_image **out)
 {
-    source from = { image, ZN_TASK_AUTO, NULL, zn_pixels_enlarged };
+    source from = { image, ZN_TASK_AUTO, NULL, zn_pixels_enlarged, 0 };
     if (image->width > INT_MAX / 2 || image->height > INT_MAX / 2)
         return ZN_FAIL(ZN_ELIMIT, "an image of %dx%d is too large to be enlarged", image->width, image->height);
     pthread_mutex_lock(&c->lock);
