@@ -4,7 +4,6 @@
 #define ZN_KERNELS_TOKEN_H
 
 #include "base/threads.h"
-#include "kernels/rope.h"
 #include "kernels/type.h"
 
 #include <stdbool.h>
@@ -26,16 +25,6 @@ typedef struct zn_gated_norm_args {
     float *scales;                 /* of the codes, one for each token */
 } zn_gated_norm_args;
 void zn_k_gated_norm(const void *gated_norm_args, zn_range tokens);
-
-/* rope.x / sqrt(mean over a head's channels of x^2 + eps) * w, rotated as zn_k_rope does. Units are tokens. */
-typedef struct zn_norm_rope_args {
-    zn_rope_args rope;
-    const float *w; /* for each channel of a head */
-    float eps;
-} zn_norm_rope_args;
-void zn_k_norm_rope(const void *norm_rope_args, zn_range tokens);
-/* Channels of a head that this kernel takes: powers of two. */
-enum { ZN_NORM_ROPE_LEAST = 16, ZN_NORM_ROPE_MOST = 128 };
 
 /* y = silu(a) * b, zn_binary_args; units are elements. */
 void zn_k_silu_multiply(const void *binary_args, zn_range elements);

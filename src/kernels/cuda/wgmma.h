@@ -102,8 +102,7 @@ struct e4m3_wide : bf16_pair {
     ZN_WGMMA_DEEP(multiply, "e4m3", "128", "32", 64, "%64, %65, 1, 1, 1")
 };
 
-/* The same for a product of rows: a line of `a` has some of the 16, as one of b has; multiply_first begins at zero, not
- * at the sums. And with a in registers, a[64][16]
+/* The same for a product of rows: a line of `a` has some of the 16, as one of b has. And with a in registers, a[64][16]
  * as pairs [g][2 q], [g + 8][2 q], [g][2 q + 8], [g + 8][2 q + 8], which is how sums lie; b is turned. */
 #define ZN_WGMMA_HELD(type, columns, count, operands)                                                                  \
     static __device__ void multiply_held(float(&sums)[count], const uint32_t a[4], uint64_t b)                         \
@@ -115,13 +114,11 @@ struct e4m3_wide : bf16_pair {
     }
 struct bf16_rows : bf16_pair {
     ZN_WGMMA(multiply, "bf16", "128", 64, "%64, %65, 1, 1, 1, 0, 0")
-    ZN_WGMMA(multiply_first, "bf16", "128", 64, "%64, %65, 0, 1, 1, 0, 0")
     ZN_WGMMA_HELD("bf16", "64", 32, "{%32, %33, %34, %35}, %36, 1, 1, 1, 1")
     ZN_WGMMA_HELD("bf16", "128", 64, "{%64, %65, %66, %67}, %68, 1, 1, 1, 1")
 };
 struct f16_rows : f16_pair {
     ZN_WGMMA(multiply, "f16", "128", 64, "%64, %65, 1, 1, 1, 0, 0")
-    ZN_WGMMA(multiply_first, "f16", "128", 64, "%64, %65, 0, 1, 1, 0, 0")
     ZN_WGMMA_HELD("f16", "64", 32, "{%32, %33, %34, %35}, %36, 1, 1, 1, 1")
     ZN_WGMMA_HELD("f16", "128", 64, "{%64, %65, %66, %67}, %68, 1, 1, 1, 1")
 };
@@ -181,15 +178,10 @@ static __device__ void barrier_wait(uint64_t *b, int phase)
         "r"(phase & 1)
         : "memory");
 }
-/* Waits for `threads` threads that call it or `let_meet` with the same number, from 1 to 15. */
+/* Waits for `threads` threads that call it with the same number, from 1 to 15. */
 static __device__ void meet(int number, int threads)
 {
     asm volatile("bar.sync %0, %1;\n" ::"r"(number), "r"(threads) : "memory");
-}
-/* Counts as one of them, and does not wait. */
-static __device__ void let_meet(int number, int threads)
-{
-    asm volatile("bar.arrive %0, %1;\n" ::"r"(number), "r"(threads) : "memory");
 }
 
 #endif

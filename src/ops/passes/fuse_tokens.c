@@ -1,6 +1,5 @@
-/* Fusion for GPUs: a norm with the modulation, the rotary positions or the gate and the addition after it, and the
- * product of two halves of a feed-forward part. On 16-bit maps the steps between are not rounded, so results are not
- * those of separate steps. */
+/* Fusion for GPUs: a norm with the modulation or the gate and the addition after it, and the product of two halves of a
+ * feed-forward part. On 16-bit maps the steps between are not rounded, so results are not those of separate steps. */
 #include "base/alloc.h"
 #include "kernels/token.h"
 #include "ops/passes/fuse.h"
@@ -57,7 +56,6 @@ void zn_graph_fuse_tokens(zn_graph *g, zn_node *const *outputs, int count)
             fuse_gate(n, uses);
         else if (n->op == &zn_op_multiply)
             fuse_product(n, uses);
-        zn_fuse_norm_rope(n, uses);
     }
     zn_free(uses);
 }

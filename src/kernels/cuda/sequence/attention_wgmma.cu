@@ -1,7 +1,7 @@
 /* Attention of 16-bit maps on Hopper GPUs, for rows of 64 or 128 numbers and many queries. A block has 128 queries: two
- * warpgroups multiply 64 each, and one thread of a third copies tiles of 128 keys and values ahead of them. They take
- * turns at the matrix unit: while it multiplies for one, the scores of the other become weights. Scores, sums of
- * weights and results are fp32. attention_half.cu does the same for other GPUs and rows. */
+ * warpgroups multiply 64 each, and one thread of a third copies tiles of 128 keys and values ahead of them. While the
+ * matrix unit multiplies weights and values of one tile, the scores of the next become weights. Scores, sums of weights
+ * and results are fp32. attention_half.cu does the same for other GPUs and rows. */
 #include "kernels/cuda/lines.h"
 #include "kernels/cuda/sequence/attention_half.h"
 
@@ -12,7 +12,6 @@ enum {
     KEYS = 128,
     BLOCK = (MULTIPLIERS + 1) * WARPGROUP,
     STAGES = 2,
-    TURN = 1,           /* the first number of the barriers by which warpgroups take turns */
     LEAST_QUERIES = 256 /* fewer leave most of the GPU idle, and smaller blocks are faster */
 };
 
@@ -102,21 +101,15 @@ static __device__ void copy_all(const wide_attention &w, const attention_memory<
 
 /* ---- multiplying ---- */
 
-/* Each warpgroup has a barrier on which it waits for its turn. The second one does not wake the first after its last
- * tile: nobody waits then. */
-[[maybe_unused]] static __device__ void pass_turn(int group, int tiles_left)
-{
-    if (group == 0 || tiles_left > 0)
-        let_meet(TURN + (group + 1) % MULTIPLIERS, MULTIPLIERS * WARPGROUP);
-}
-
 /* Starts scores = q k'. */
 template <typename T, int WIDTH> static __device__ void start_scores(unsigned q, unsigned k, float (&scores)[KEYS / 2])
 {
-    wgmma_begin();
-    T::multiply_first(scores, matrix_at(q, 16, 8 * LINE), matrix_at(k, 16, 8 * LINE));
 #pragma unroll
-    for (int i = 1; i < WIDTH / 16; i++) {
+    for (int i = 0; i < KEYS / 2; i++)
+        scores[i] = 0;
+    wgmma_begin();
+#pragma unroll
+    for (int i = 0; i < WIDTH / 16; i++) {
         const unsigned at = (unsigned)(i / 4 * tile<WIDTH>::BLOCK_BYTES + i % 4 * 32);
         T::multiply(scores, matrix_at(q + at, 16, 8 * LINE), matrix_at(k + at, 16, 8 * LINE));
     }
@@ -196,39 +189,29 @@ static __device__ void multiply_all(const wide_attention &w, const attention_mem
             barrier_arrive(empty + i % STAGES);
     };
     softmax rows[2] = { { -INFINITY, 0 }, { -INFINITY, 0 } };
-    float scores[KEYS / 2] = {}, y[WIDTH / 2] = {}, factor[2];
+    float scores[KEYS / 2], y[WIDTH / 2] = {}, factor[2];
     uint32_t weights[KEYS / 16][4];
-    const auto weigh_tile = [&](int i) {
+    barrier_wait(m.q_full, 0);
+    for (int i = 0; i < at.tiles; i++) {
+        barrier_wait(m.k_full + i % STAGES, i / STAGES);
+        start_scores<T, WIDTH>(q, k + stage(i), scores);
+        if (i > 0) {
+            barrier_wait(m.v_full + (i - 1) % STAGES, (i - 1) / STAGES);
+            start_values<T, WIDTH>(weights, v + stage(i - 1), y);
+            wgmma_wait<1>();
+        } else {
+            wgmma_wait<0>();
+        }
         wgmma_settle(scores);
         release(m.k_empty, i);
         const int64_t key = (int64_t)i * KEYS, left[2] = { seen[0] - key, seen[1] - key };
         if (key + KEYS > all)
             hide(left, scores);
         weigh(w.scale, scores, rows, factor);
-    };
-    barrier_wait(m.q_full, 0);
-    if (at.tiles > 0) {
-        barrier_wait(m.k_full, 0);
-        if (group == 1)
-            meet(TURN + group, MULTIPLIERS * WARPGROUP); /* the other is the first */
-        start_scores<T, WIDTH>(q, k, scores);
-        pass_turn(group, at.tiles - 1);
-        wgmma_wait<0>();
-        weigh_tile(0);
-        round_weights<T>(scores, weights);
-    }
-    for (int i = 1; i < at.tiles; i++) {
-        barrier_wait(m.k_full + i % STAGES, i / STAGES);
-        barrier_wait(m.v_full + (i - 1) % STAGES, (i - 1) / STAGES);
-        meet(TURN + group, MULTIPLIERS * WARPGROUP);
-        start_scores<T, WIDTH>(q, k + stage(i), scores);
-        start_values<T, WIDTH>(weights, v + stage(i - 1), y);
-        pass_turn(group, at.tiles - 1 - i);
-        wgmma_wait<1>();
-        weigh_tile(i);
         wgmma_wait<0>();
         wgmma_settle(y);
-        release(m.v_empty, i - 1);
+        if (i > 0)
+            release(m.v_empty, i - 1);
 #pragma unroll
         for (int n = 0; n < WIDTH / 2; n++)
             y[n] *= factor[n / 2 % 2];

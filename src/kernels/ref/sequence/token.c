@@ -32,25 +32,6 @@ void zn_k_gated_norm(const void *args, zn_range r)
     }
 }
 
-void zn_k_norm_rope(const void *args, zn_range r)
-{
-    const zn_norm_rope_args *a = args;
-    const zn_rope_args *k = &a->rope;
-    const int c = 2 * k->pairs;
-    for (int64_t i = r.begin * k->heads; i < r.end * k->heads; i++) {
-        const float *x = k->x + i * c;
-        float sum = 0;
-        for (int j = 0; j < c; j++)
-            sum += x[j] * x[j];
-        const float s = 1.0f / sqrtf(sum / (float)c + a->eps);
-        for (int j = 0; j < c; j++)
-            k->y[i * c + j] = x[j] * s * a->w[j];
-    }
-    zn_rope_args turn = *k;
-    turn.x = k->y;
-    zn_k_rope(&turn, r);
-}
-
 void zn_k_silu_multiply(const void *args, zn_range r)
 {
     const zn_binary_args *a = args;
