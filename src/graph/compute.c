@@ -66,6 +66,14 @@ done:
     return status;
 }
 
+zn_status zn_compute_refuse_fp8(const zn_compute *c, const char *who)
+{
+    return c->math != ZN_PRECISION_FP8
+               ? ZN_OK
+               : ZN_FAIL(ZN_EUNSUPPORTED, "%s have no fp8, which is for video autoencoders and generators: use bf16",
+                         who);
+}
+
 void zn_compute_end(zn_compute *c)
 {
     zn_packs_free(c->packs);

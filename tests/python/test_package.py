@@ -435,6 +435,10 @@ class Errors(Case):
         self.assertIsInstance(caught.exception, FileNotFoundError)
         with self.assertRaisesRegex(zenith.Error, "nothing-of-this-name"):
             zenith.Codec("nothing-of-this-name")
+        with self.assertRaisesRegex(zenith.Unsupported, "single images have no fp8, which is for video"):
+            zenith.Video("zenith-r", precision="fp8")
+        with self.assertRaisesRegex(zenith.Unsupported, "diffusion autoencoders have no fp8"):
+            zenith.DiffAE("diffae-faces", precision="fp8")
         with self.assertRaisesRegex(ValueError, "precision must be one of f32, bf16, f16, int8, fp8, not 'half'"):
             zenith.Codec("random:taesd", precision="half")
 

@@ -22,8 +22,8 @@ zn_status zn_codec_new(const zn_model *model, const zn_options *options, zn_code
     c->model = model;
     pthread_mutex_init(&c->lock, NULL);
     zn_status status = zn_compute_begin(options, &c->compute);
-    if (status == ZN_OK && c->compute.math == ZN_PRECISION_FP8)
-        status = ZN_FAIL(ZN_EUNSUPPORTED, "single images have no fp8, which is for clips and for generating: use bf16");
+    if (status == ZN_OK)
+        status = zn_compute_refuse_fp8(&c->compute, "networks for single images");
     if (status != ZN_OK)
         zn_codec_free(c);
     else

@@ -24,7 +24,9 @@ zn_status zn_diffae_new(const zn_model *model, const zn_options *options, zn_dif
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a diffusion autoencoder");
     d->model = model;
     pthread_mutex_init(&d->lock, NULL);
-    const zn_status status = zn_compute_begin(options, &d->compute);
+    zn_status status = zn_compute_begin(options, &d->compute);
+    if (status == ZN_OK)
+        status = zn_compute_refuse_fp8(&d->compute, "diffusion autoencoders");
     if (status != ZN_OK)
         zn_diffae_free(d);
     else
