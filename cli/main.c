@@ -91,9 +91,9 @@ const command command_table[] = {
       CMD_CONVERT, 2, 2, convert_run },
     { "models", "", "list known architectures and available weights",
       "Lists the architectures of this build and the weights found in $ZENITH_MODELS (folders separated by colons), "
-      "~/.local/share/zenith/models, ./weights and the installed ones. These come with the program: zenith-r (autoencoder), "
-      "zenith-restore, zenith-restore-fast and zenith-upscale (photos), diffae-faces and diffae-pets (edit, interpolate, "
-      "sample), zenith-mini (generate), lpips-squeeze (scores). zenith pull fetches others; or put their publisher's files "
+      "~/.local/share/zenith/models, ./weights and the installed ones. These come with the program: zenith-r (autoencoder, "
+      "used if none is named), zenith-f2 (FLUX.2's latents), zenith-restore, zenith-restore-fast and zenith-upscale (photos), "
+      "diffae-faces and diffae-pets (edit, interpolate, sample), zenith-mini (generate), lpips-squeeze (scores). zenith pull fetches others; or put their publisher's files "
       "into one of these folders unchanged: taesd_encoder.pth and taesd_decoder.pth of github.com/madebyollin/taesd become "
       "the model taesd. docs/weights.md lists them all.",
       CMD_MODELS, 0, 0, models_run },

@@ -37,6 +37,7 @@ grep -q '^prefix=/opt/zenith$' "$pc" || fail "zenith.pc has the wrong prefix: $(
 for file in bin/zenith share/man/man1/zenith.1 share/bash-completion/completions/zenith share/zsh/site-functions/_zenith \
     share/fish/vendor_completions.d/zenith.fish include/zenith/zenith.h \
     share/zenith/models/zenith-r.safetensors share/zenith/models/zenith-restore.safetensors \
+    share/zenith/models/zenith-f2.safetensors share/zenith/models/zenith-f2.LICENSE \
     share/zenith/models/zenith-restore-fast.safetensors share/zenith/models/zenith-upscale.safetensors \
     share/zenith/models/diffae-faces/model.safetensors share/zenith/models/diffae-pets/model.safetensors \
     share/zenith/models/zenith-mini/model_index.json share/zenith/models/zenith-mini/tokenizer/tokenizer.json \
