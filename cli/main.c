@@ -49,7 +49,7 @@ const command command_table[] = {
       "Changes an attribute of an image with a diffusion autoencoder and its classifier. --list prints the attributes, with "
       "an image also their probabilities. An amount of 0 leaves the image as it is, 0.3 changes a face visibly, 1 any image "
       "strongly, and a negative amount does the opposite. The score is the probability that the written image shows the "
-      "attribute.",
+      "attribute. Large changes, such as a cat to a dog, need --imagine.",
       CMD_EDIT, 0, 1, edit_run },
     { "interpolate", "A B -o OUT|DIR [--model NAME] [--frames N]", "morph one image into another",
       "Generates images between two with a diffusion autoencoder: conditions are interpolated linearly, noise "

@@ -97,10 +97,11 @@ _zenith() {
         --seed) compopt +o default 2>/dev/null; return ;;
         esac ;;
     edit)
-        operands="" options="--output --classifier --attribute --amount --list --steps --encode-steps --ddpm --eta --random-noise --format --quality --lossless --background --device --model --threads --precision --seed --show --json --quiet --verbose --version --help"
+        operands="" options="--output --classifier --latent --attribute --amount --imagine --list --steps --encode-steps --ddpm --eta --random-noise --format --quality --lossless --background --device --model --threads --precision --seed --show --json --quiet --verbose --version --help"
         case $previous in
         -o | --output) return ;;
         --classifier) return ;;
+        --latent) return ;;
         --attribute) compopt +o default 2>/dev/null; return ;;
         --amount) compopt +o default 2>/dev/null; return ;;
         --steps) compopt +o default 2>/dev/null; return ;;

@@ -10,13 +10,14 @@
 #include <string.h>
 
 /* MOST: maximum number of amounts. Beyond USEFUL_AMOUNT no model of ours makes a good image. */
-enum { STEPS = 100, MOST = 1000, MOST_AMOUNT = 100, USEFUL_AMOUNT = 2 };
+enum { STEPS = 100, MOST = 1000, MOST_AMOUNT = 100, USEFUL_AMOUNT = 2, LATENT_STEPS = 50 };
 
 typedef struct change {
     const options *o;
     const char *attribute;    /* name in the classifier */
     double *amounts, *scores; /* scores: probability that each result shows the attribute, encoded again */
     double *asked;            /* the same of the condition that it was rendered from */
+    float *goal[2]; /* with --imagine: conditions to move to, for negative and for positive amounts, where they occur */
     int count, row;
 } change;
 
@@ -173,6 +174,43 @@ static zn_status judge_image(zn_diffae *net, const zn_image *picture, float *con
     return status == ZN_OK ? zn_diffae_judge(net, cond, scores) : status;
 }
 
+/* How many goals the amounts need: one for each sign. */
+static int goals_wanted(const change *c)
+{
+    int less = 0, more = 0;
+    for (int i = 0; c->o->imagine && i < c->count; i++) {
+        less |= c->amounts[i] < 0;
+        more |= c->amounts[i] > 0;
+    }
+    return less + more;
+}
+
+/* With --imagine. */
+static zn_status find_goals(change *c, diffusion *d, const float *cond)
+{
+    zn_diffae *net = diffusion_net(d->s);
+    zn_status status = ZN_OK;
+    for (int i = 0; c->o->imagine && i < c->count && status == ZN_OK; i++) {
+        const int side = c->amounts[i] > 0;
+        if (c->amounts[i] == 0 || c->goal[side])
+            continue;
+        c->goal[side] = must_alloc(NULL, (size_t)zn_diffae_width(net) * sizeof **c->goal);
+        diffusion_stage(d, "imagine", LATENT_STEPS);
+        status = zn_diffae_goal(net, cond, c->attribute, side, LATENT_STEPS, c->o->seed, c->goal[side]);
+    }
+    return status;
+}
+
+/* The condition for image number i. */
+static zn_status move(const change *c, const zn_diffae *net, const float *cond, int i, float *moved)
+{
+    const double amount = c->amounts[i];
+    if (!c->o->imagine)
+        return zn_diffae_move(net, cond, c->attribute, amount, moved);
+    zn_diffae_approach(net, cond, amount == 0 ? cond : c->goal[amount > 0], fabs(amount), moved);
+    return ZN_OK;
+}
+
 /* Renders image number i and computes its score. */
 static zn_status render_one(const change *c, diffusion *d, const parts *p, int i, zn_image **picture)
 {
@@ -180,7 +218,7 @@ static zn_status render_one(const change *c, diffusion *d, const parts *p, int i
     const size_t width = (size_t)zn_diffae_width(net);
     float *moved = must_alloc(NULL, (width + (size_t)zn_diffae_attribute_count(net)) * sizeof *moved),
           *scores = moved + width;
-    zn_status status = zn_diffae_move(net, p->cond, c->attribute, c->amounts[i], moved);
+    zn_status status = move(c, net, p->cond, i, moved);
     if (status == ZN_OK)
         status = zn_diffae_judge(net, moved, scores);
     if (status == ZN_OK) {
@@ -199,14 +237,28 @@ static zn_status render_one(const change *c, diffusion *d, const parts *p, int i
     return status;
 }
 
+/* Reports an error and returns 0 if something is missing: checked before the slow inversion to noise. */
+static int can_start(change *c, const session *s)
+{
+    if (!find_attribute(c, s))
+        return 0;
+    if (c->o->imagine && !s->info->has_latent_net) {
+        complain("%s has no latent net, which --imagine needs: give its weights with --latent", s->info->path);
+        return 0;
+    }
+    return 1;
+}
+
 static int make(void *self, diffusion *d, results *r)
 {
     change *c = self;
     parts p = { 0 };
     int status = 0;
-    if (!find_attribute(c, d->s)) /* checked before the slow inversion to noise */
+    if (!can_start(c, d->s))
         return EXIT_FAILURE;
     zn_status done = diffusion_take(d, c->o->files[0], &p);
+    if (done == ZN_OK)
+        done = find_goals(c, d, p.cond);
     for (int i = 0; i < c->count && done == ZN_OK && !status; i++) {
         zn_image *picture = NULL;
         done = render_one(c, d, &p, i, &picture);
@@ -234,6 +286,8 @@ static void report(const void *self, facts *f)
     const change *c = self;
     fact_text(f, "input", c->o->files[0]);
     fact_text(f, "attribute", c->attribute);
+    if (c->o->imagine)
+        fact_text(f, "way", "imagined");
     if (f->json) {
         numbers(f, "amounts", c->amounts, c->count);
         numbers(f, "scores", c->scores, c->count);
@@ -253,7 +307,7 @@ int edit_run(const options *o)
     if (!o->attribute)
         return usage_error("edit", "--attribute is needed: --list prints them");
     options mine = *o;
-    mine.amount = o->amount ? o->amount : "0.3";
+    mine.amount = o->amount ? o->amount : o->imagine ? "1" : "0.3";
     change c = { .o = &mine };
     int status = EXIT_USAGE;
     if (parse_amounts(&c, mine.amount)) {
@@ -261,6 +315,7 @@ int edit_run(const options *o)
         const diffusion_command all = { .expected = c.count,
                                         .steps = STEPS,
                                         .inversions = 1,
+                                        .more = goals_wanted(&c) * LATENT_STEPS,
                                         .needs = ZN_CLASSIFIER,
                                         .make = make,
                                         .report = report,
@@ -268,5 +323,7 @@ int edit_run(const options *o)
         status = diffusion_run(&mine, &all);
     }
     free(c.amounts);
+    free(c.goal[0]);
+    free(c.goal[1]);
     return status;
 }

@@ -71,7 +71,7 @@ typedef struct options {
     int64_t steps, encode_steps, latent_steps;
     int json, quiet, verbose, show, compare, profile, lossless, force, resume, gates, nlm, fid, clip, batch, on_clips,
         help, version, fast;
-    int random_noise, ddpm, list, names, strip, print, blend;
+    int random_noise, imagine, ddpm, list, names, strip, print, blend;
     /* serve */
     const char *listen, *api_key, *models, *runs_folder, *instance, *queue_server;
     const char *cors[MOST_LISTED + 1], *hosts[MOST_LISTED + 1], *folders[MOST_LISTED + 1]; /* each ends with NULL */

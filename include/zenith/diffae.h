@@ -71,6 +71,13 @@ ZN_API ZN_MUST_USE zn_status zn_diffae_imagine(zn_diffae *d, int count, uint64_t
 /* Moves a condition along an attribute (zn_diffae_find_attribute; needs a classifier). out may be cond. */
 ZN_API ZN_MUST_USE zn_status zn_diffae_move(const zn_diffae *d, const float *cond, const char *attribute,
                                             double strength, float *out);
+/* A condition to move to for changes that are too large for zn_diffae_move, such as a cat to a dog: the latent net
+ * imagines conditions (steps: 50 are enough), and the mean is taken of those that resemble cond most among those that
+ * show the attribute most (shown is 0: least). Needs latent net and classifier. zn_diffae_approach goes there: share 0
+ * is cond, 1 the goal. out may be cond. */
+ZN_API ZN_MUST_USE zn_status zn_diffae_goal(zn_diffae *d, const float *cond, const char *attribute, int shown,
+                                            int steps, uint64_t seed, float *out);
+ZN_API void zn_diffae_approach(const zn_diffae *d, const float *cond, const float *goal, double share, float *out);
 /* Names of the classifier's attributes: index 0, 1, ...; NULL after the last. A file without names is assumed to be one
  * of the original's, with the attributes of CelebA. */
 ZN_API const char *zn_diffae_attribute(const zn_diffae *d, int index);

@@ -89,6 +89,22 @@ class DiffAE(Computing):
         check(lib.zn_diffae_move(self.pointer, pointer, text_bytes(attribute), strength, out.data))
         return out
 
+    def goal(self, condition: Any, attribute: str, *, shown: bool = True, steps: int = 50, seed: int = 0) -> Array:
+        """A condition to move to for changes too large for move: similar ones that the latent net imagines, with or
+        without the attribute, averaged. approach goes there."""
+        pointer, _keep = floats(condition, self.width, "the condition")
+        out = Array((1, self.width))
+        self._run(lib.zn_diffae_goal, pointer, text_bytes(attribute), shown, steps, seed, out.data)
+        return out
+
+    def approach(self, condition: Any, goal: Any, share: float) -> Array:
+        """A condition on the way to a goal: share 0 is the condition, 1 the goal."""
+        pointer, _keep = floats(condition, self.width, "the condition")
+        end, _also = floats(goal, self.width, "the goal")
+        out = Array((1, self.width))
+        lib.zn_diffae_approach(self.pointer, pointer, end, share, out.data)
+        return out
+
     @property
     def attributes(self) -> List[str]:
         """Names of the classifier's attributes; a number as text for one without a name."""

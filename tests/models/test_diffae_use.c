@@ -126,6 +126,45 @@ static void conditions_are_judged(void **state)
     zn_model_free(m);
 }
 
+/* What the latent net imagines as a goal shows the attribute, or does not, and is near: that of a condition that shows
+ * nothing else differs from that of another one. */
+static void goals_show_what_is_asked(void **state)
+{
+    (void)state;
+    enum { WIDTH = 16 };
+    zn_model *m = small_diffae(true);
+    zn_diffae *d;
+    float cond[2][WIDTH], goal[WIDTH], other[WIDTH], with[5], without[5];
+    assert_int_equal(zn_diffae_new(m, NULL, &d), ZN_OK);
+    assert_int_equal(zn_diffae_imagine(d, 2, 2, 5, cond[0]), ZN_OK);
+    for (int row = 0; row < 5; row++) {
+        assert_int_equal(zn_diffae_goal(d, cond[0], zn_diffae_attribute(d, row), 1, 5, 3, goal), ZN_OK);
+        assert_int_equal(zn_diffae_goal(d, cond[0], zn_diffae_attribute(d, row), 0, 5, 3, other), ZN_OK);
+        assert_int_equal(zn_diffae_judge(d, goal, with), ZN_OK);
+        assert_int_equal(zn_diffae_judge(d, other, without), ZN_OK);
+        assert_true(with[row] > without[row]);
+    }
+    assert_int_equal(zn_diffae_goal(d, cond[1], zn_diffae_attribute(d, 4), 1, 5, 3, other), ZN_OK);
+    double own[2] = { 0 }, crossed[2] = { 0 };
+    const zn_model_parameter *std = zn_model_parameter_find(m, "conds_std");
+    for (int i = 0; i < WIDTH; i++) {
+        own[0] += pow((double)(goal[i] - cond[0][i]) / (double)std->data[i], 2);
+        crossed[0] += pow((double)(other[i] - cond[0][i]) / (double)std->data[i], 2);
+        own[1] += pow((double)(other[i] - cond[1][i]) / (double)std->data[i], 2);
+        crossed[1] += pow((double)(goal[i] - cond[1][i]) / (double)std->data[i], 2);
+    }
+    assert_true(own[0] < crossed[0] && own[1] < crossed[1]);
+    zn_diffae_approach(d, cond[0], goal, 1, other);
+    assert_memory_equal(other, goal, sizeof goal);
+    zn_diffae_approach(d, cond[0], goal, 0, other);
+    assert_memory_equal(other, cond[0], sizeof other);
+    assert_int_equal(zn_diffae_goal(d, cond[0], "Old", 1, 5, 3, goal), ZN_ENOTFOUND);
+    m->has[ZN_LATENT_NET] = false;
+    assert_int_equal(zn_diffae_goal(d, cond[0], "Bald", 1, 5, 3, goal), ZN_EUNSUPPORTED);
+    zn_diffae_free(d);
+    zn_model_free(m);
+}
+
 static void possible_steps_are_known(void **state)
 {
     (void)state;
@@ -182,9 +221,9 @@ static void what_cannot_be_is_said(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(threads_do_not_matter),  cmocka_unit_test(pictures_do_not_matter_to_each_other),
-        cmocka_unit_test(conditions_are_judged),  cmocka_unit_test(possible_steps_are_known),
-        cmocka_unit_test(what_cannot_be_is_said),
+        cmocka_unit_test(threads_do_not_matter),    cmocka_unit_test(pictures_do_not_matter_to_each_other),
+        cmocka_unit_test(conditions_are_judged),    cmocka_unit_test(goals_show_what_is_asked),
+        cmocka_unit_test(possible_steps_are_known), cmocka_unit_test(what_cannot_be_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

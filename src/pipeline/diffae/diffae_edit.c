@@ -145,6 +145,101 @@ zn_status zn_diffae_move(const zn_diffae *d, const float *cond, const char *attr
     return ZN_OK;
 }
 
+/* ---- goals ---- */
+
+/* How many conditions are imagined, how many of them that show the attribute most are looked at, and of how many of the
+ * most similar ones the mean is taken: one alone may be a bad image, and the mean of all would not resemble the first.
+ */
+enum { IMAGINED = 512, SHOWING = 64, SIMILAR = 12 };
+
+typedef struct ranked {
+    double rank; /* smaller comes first */
+    const float *cond;
+} ranked;
+
+static int by_rank(const void *a, const void *b)
+{
+    const double x = ((const ranked *)a)->rank, y = ((const ranked *)b)->rank;
+    return (x > y) - (x < y);
+}
+
+/* Squared, in deviations. */
+static double distance(const zn_diffae *d, const float *a, const float *b)
+{
+    const float *deviation = zn_diffae_statistic(d, "conds_std");
+    double sum = 0;
+    for (int i = 0; i < zn_diffae_width(d); i++) {
+        const double by = ((double)a[i] - (double)b[i]) / (double)deviation[i];
+        sum += by * by;
+    }
+    return sum;
+}
+
+/* The mean of the SIMILAR most similar ones of those that are listed. */
+static void centre(const zn_diffae *d, const float *cond, ranked *list, int count, float *out)
+{
+    for (int i = 0; i < count; i++)
+        list[i].rank = distance(d, list[i].cond, cond);
+    qsort(list, (size_t)count, sizeof *list, by_rank);
+    for (int i = 0; i < zn_diffae_width(d); i++) {
+        double sum = 0;
+        for (int k = 0; k < SIMILAR; k++)
+            sum += (double)list[k].cond[i];
+        out[i] = (float)(sum / SIMILAR);
+    }
+}
+
+/* A list of count conditions that are stored consecutively. */
+static zn_status list_of(const zn_diffae *d, const float *conds, int count, ranked **out)
+{
+    ZN_TRY(zn_alloc_for("a list of conditions", sizeof **out * (size_t)count, (void **)out));
+    for (int i = 0; i < count; i++)
+        (*out)[i] = (ranked){ .cond = conds + (size_t)i * (size_t)zn_diffae_width(d) };
+    return ZN_OK;
+}
+
+/* Sorts conditions: those that show an attribute most (or least) come first. */
+static zn_status sort_by_attribute(zn_diffae *d, ranked *list, int count, int row, int shown)
+{
+    float *scores;
+    zn_status status = ZN_OK;
+    ZN_TRY(zn_alloc_for("scores", sizeof *scores * (size_t)d->model->config.classes, (void **)&scores));
+    for (int i = 0; i < count && status == ZN_OK; i++) {
+        status = zn_diffae_judge(d, list[i].cond, scores);
+        list[i].rank = (double)(shown ? -scores[row] : scores[row]);
+    }
+    zn_free(scores);
+    qsort(list, (size_t)count, sizeof *list, by_rank);
+    return status;
+}
+
+zn_status zn_diffae_goal(zn_diffae *d, const float *cond, const char *attribute, int shown, int steps, uint64_t seed,
+                         float *out)
+{
+    int row;
+    float *conds;
+    ranked *list = NULL;
+    ZN_TRY(zn_diffae_find_attribute(d, attribute, &row));
+    if (!d->model->has[ZN_LATENT_NET])
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s has no latent net, so nothing can be imagined", d->model->info.path);
+    ZN_TRY(zn_alloc_for("conditions", sizeof *conds * IMAGINED * (size_t)zn_diffae_width(d), (void **)&conds));
+    zn_status status = zn_diffae_imagine(d, IMAGINED, seed, steps, conds);
+    if (status == ZN_OK)
+        status = list_of(d, conds, IMAGINED, &list);
+    if (status == ZN_OK)
+        status = sort_by_attribute(d, list, IMAGINED, row, shown);
+    if (status == ZN_OK)
+        centre(d, cond, list, SHOWING, out);
+    zn_free(list);
+    zn_free(conds);
+    return status;
+}
+
+void zn_diffae_approach(const zn_diffae *d, const float *cond, const float *goal, double share, float *out)
+{
+    zn_lerp(cond, goal, share, out, zn_diffae_width(d));
+}
+
 void zn_diffae_between(const zn_diffae *d, const float *cond_a, const float *noise_a, const float *cond_b,
                        const float *noise_b, double at, float *cond, float *noise)
 {

@@ -48,6 +48,12 @@ ls strip
 cmp strip/0001.png e1.png
 cmp strip/0002.png e0.png
 
+# Toward what the latent net imagines: more of the attribute is more of it to the classifier.
+zenith edit pictures/1.png $steps -q --json --latent latent --classifier classifier --attribute Young --imagine --amount=-1,0,1 -o imagined/ >text
+jsoncheck -p way <text
+grep -oE '"condition_scores": [^]]*\]' text | tr -d '[,]' | awk '{ print $2 < $4 ? "rising" : "not rising: " $0 }'
+cmp imagined/0002.png e0.png
+
 # Between two pictures: the ends are their reconstructions, and a sheet, a folder and a pipe have the same pixels.
 between() { zenith interpolate pictures/1.png pictures/2.png $steps --frames 3 -q "$@"; }
 between -o frames/ --json | jsoncheck -p from to images width height output
@@ -109,6 +115,8 @@ try edit pictures/1.png -o x.png --model classifier --attribute Young --amount 1
 try edit none.png -o no/such/x.png --model classifier --attribute Young
 try edit pictures/1.png -o pictures/1.png --model classifier --attribute Young
 try edit none.png -o x.png --model classifier --attribute Young
+try edit pictures/1.png -o x.png --model classifier --imagine
+try edit pictures/1.png -o x.png --model classifier --attribute Young --imagine
 try interpolate pictures/1.png -o x.png --model auto
 try interpolate pictures/1.png labels.csv -o x.png --model auto --encode-steps 2
 try interpolate frames/0001.png pictures/1.png -o frames --model auto
