@@ -21,7 +21,7 @@ static const char *title_of(const char *name)
         { "held_out_loss", "Loss of held-out images" },
         { "accuracy", "Share of right answers, held-out images" },
         { "auroc", "Area under the curve of right over wrong answers" },
-        { "images_per_second", "Pictures per second" },
+        { "images_per_second", "Images per second" },
         { "psnr_denoise", "PSNR of denoised images, dB" },
         { "psnr_impulse", "PSNR of images freed of impulses, dB" },
         { "psnr_deblur", "PSNR of sharpened images, dB" },
