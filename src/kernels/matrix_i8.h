@@ -5,7 +5,8 @@
  *
  * A weight is w = s c + b with a small signed code c; s and b belong to a group of 32 inputs (s of Q6_K: of 16). So
  * the sum of a group is  scale * (s * (sum of code * c) + b * (sum of code)),  and the sums in parentheses are exact
- * integers. Groups are added in order, in fp32, for any number of rows.
+ * integers. Groups are added in order, in fp32, for any number of rows; samples of few rows (zn_matrix_i8_args) may
+ * have other bits than those of many.
  *
  * Rounding x costs more than rounding weights to 8 bits does, so with such weights each group of x is centred:
  * x[p][i] = centre[p][i / 32] + scale[p][i / 32] code[p][i],  where centre is between the extremes of the group. Then
@@ -16,7 +17,7 @@
 #include "base/packed.h"
 #include "base/threads.h"
 
-enum { ZN_I8_GROUP = 32 };
+enum { ZN_I8_GROUP = 32, ZN_I8_FEW = 16 };
 #define ZN_I8_LEAST 1e-30f /* a group of smaller values is zero */
 
 /* What is added to the codes of rows in memory: x86 multiplies unsigned by signed bytes. */
@@ -59,6 +60,7 @@ typedef struct zn_matrix_i8_args {
     float *y;
     int64_t rows;
     int in, out;
+    bool few; /* a sample has at most ZN_I8_FEW rows: a kernel may multiply them in another way, with other bits */
 } zn_matrix_i8_args;
 
 /* Bits of the codes: 4 (or fewer), 5, 6 or 8; 0 if the weights have no such form. */

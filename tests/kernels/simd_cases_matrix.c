@@ -124,9 +124,12 @@ static void matrix_i8(simd_case *c, int index)
     static zn_matrix_i8_args a;
     static float block[MOST];
     const product *z = &sizes_i8[index];
-    a = (zn_matrix_i8_args){
-        .x = zn_i8_rows_at(block, z->rows, z->in), .w = packed_case(z), .rows = z->rows, .in = z->in, .out = z->out
-    };
+    a = (zn_matrix_i8_args){ .x = zn_i8_rows_at(block, z->rows, z->in),
+                             .w = packed_case(z),
+                             .rows = z->rows,
+                             .in = z->in,
+                             .out = z->out,
+                             .few = z->rows <= ZN_I8_FEW || z->rows == 33 /* of a batch */ };
     const zn_matrix_codes_args codes = { .x = some_rows((int64_t)z->rows * z->in),
                                          .q = a.x,
                                          .in = z->in,

@@ -144,9 +144,13 @@ static void run_i8(const zn_node *n, const zn_launch_context *c)
     const zn_matrix_codes_args codes = {
         .x = n->source[0]->data, .q = x, .in = in, .rotated = w->rotated, .centred = zn_matrix_i8_centred(w)
     };
-    const zn_matrix_i8_args product = {
-        .x = x, .w = *w, .y = n->data, .rows = rows, .in = in, .out = (int)n->shape.dim[3]
-    };
+    const zn_matrix_i8_args product = { .x = x,
+                                        .w = *w,
+                                        .y = n->data,
+                                        .rows = rows,
+                                        .in = in,
+                                        .out = (int)n->shape.dim[3],
+                                        .few = sample_rows(n) <= ZN_I8_FEW };
     zn_launch(c, zn_k_matrix_codes, rows, 8, &codes);
     zn_launch(c, zn_k_matrix_i8, zn_matrix_i8_units(&product), zn_matrix_i8_grain(&product, zn_pool_threads(c->pool)),
               &product);
