@@ -195,9 +195,19 @@ static void add_folder(job_list *list, const char *folder, const job_rules *rule
         qsort(list->items + first, (size_t)(list->count - first), sizeof *list->items, by_name);
 }
 
-/* Sets *folder if -o is a folder, which is created if needed. Returns 0, or an exit status after reporting an error.
- * The name of a new folder must not look like a file name: for several results, that is probably a mistake. */
-static int find_folder(const options *o, const job_rules *rules, int several, int *folder)
+/* Whether any file can be worked on. */
+static int has_work(const job_list *list)
+{
+    int i = 0;
+    while (i < list->count && list->items[i].problem)
+        i++;
+    return i < list->count;
+}
+
+/* Sets *folder if -o is a folder, which is created if there is something to write to it. Returns 0, or an exit status
+ * after reporting an error. The name of a new folder must not look like a file name: for several results, that is
+ * probably a mistake. */
+static int find_folder(const options *o, const job_rules *rules, const job_list *jobs, int several, int *folder)
 {
     const size_t length = strlen(o->output);
     const char *name = o->command->name;
@@ -215,7 +225,8 @@ static int find_folder(const options *o, const job_rules *rules, int several, in
     if (lacks_folder(o->output))
         return EXIT_FAILURE;
     *folder = 1;
-    if (mkdir(o->output, 0777) == 0 || (errno == EEXIST && is_folder(o->output))) /* another rank created it first */
+    if (!has_work(jobs) || mkdir(o->output, 0777) == 0 ||
+        (errno == EEXIST && is_folder(o->output))) /* another rank created it first */
         return 0;
     complain("cannot create the folder %s: %s", o->output, strerror(errno));
     return EXIT_FAILURE;
@@ -268,7 +279,7 @@ int jobs_make(const options *o, const job_rules *rules, job_list *out)
     if (!good)
         return usage_error(o->command->name, "cannot write '%s' files, only %s", extension, rules->extensions);
     int in_folder = 0;
-    const int status = o->output ? find_folder(o, rules, several, &in_folder) : 0;
+    const int status = o->output ? find_folder(o, rules, out, several, &in_folder) : 0;
     if (status)
         return status;
     const int by_format = to_standard_output(o) || (o->output && o->format && is_pipe(o->output));

@@ -22,6 +22,8 @@ ls beside
 mkdir empty
 zenith encode -q empty --model random:taesd
 echo "empty $?"
+zenith encode -q empty --model random:taesd -o fromempty 2>/dev/null
+echo "empty $?, $(ls -d fromempty 2>/dev/null | wc -l) folders created"
 zenith encode -q photos/a.png photos/b.png -o photos/c.png --model random:taesd
 echo "file for a folder $?"
 zenith encode -q photos/a.png photos/b.png -o both.safetensors --model random:taesd
