@@ -35,11 +35,11 @@ typedef struct zn_scan_args {
     const float *a_log, *d, *bias; /* [channels][states], [channels], [channels] */
     const float *first;            /* h before the first token, [sequences][channels][states]; NULL: zero */
     float *y;                      /* map */
-    float
-        *marks; /* cells [sequences][blocks]: h after the last token; [sequences][chunks][blocks]: before each chunk */
-    float *decay; /* if apart: cells [sequences][chunks][blocks], the product of a over each chunk */
-    float *ends;  /* if apart: cells like decay; h after each chunk when started from 0. Gradient: the gradient that
-                   * leaves the start of the chunk, computed from 0; after the join, the gradient that enters its end */
+    float *marks;                  /* cells [sequences][blocks]: h after the last token; then
+                                    * [sequences][chunks][blocks]: h before each chunk */
+    float *decay;                  /* if apart: cells [sequences][chunks][blocks], the product of a over each chunk */
+    float *ends; /* if apart: cells like decay; h after each chunk when started from 0. Gradient: the gradient that
+                  * leaves the start of the chunk, computed from 0; after the join, the gradient that enters its end */
     int64_t sequences, length;
     int channels, states;
     bool apart;

@@ -16,7 +16,7 @@
 typedef struct zn_scaled {
     const zn_weight *scales; /* borrowed from the open file; NULL: the layer is not scaled */
     int per_row;             /* 1: a scale for each row, 0: one for all */
-    int64_t outputs_last;    /* not 0: so many outputs, the last dimension, and a scale for each */
+    int64_t outputs_last;    /* not 0: number of outputs, the last dimension, with a scale for each */
     int rotated;             /* size of the groups of ConvRot (base/packed.h), or 0 */
 } zn_scaled;
 

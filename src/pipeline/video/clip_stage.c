@@ -82,7 +82,9 @@ zn_status zn_clip_count_frames(const zn_clip_work *w, int frames, bool later, in
 zn_status zn_clip_check_fp8(const zn_clip_work *w, int first_frames, int later_frames)
 {
     int fp8 = 0;
-    for (int later = 0; w->options->fp8 && later < 2; later++) {
+    if (!w->options->fp8)
+        return ZN_OK;
+    for (int later = 0; later < 2; later++) {
         zn_clip_stage s = { .parts = 1 };
         zn_node *outputs[ZN_KEPT + 1];
         int count;
@@ -90,11 +92,10 @@ zn_status zn_clip_check_fp8(const zn_clip_work *w, int first_frames, int later_f
         fp8 += s.fp8;
         zn_graph_free(s.graph);
     }
-    if (w->options->fp8 && !fp8)
-        return ZN_FAIL(ZN_EUNSUPPORTED, "%s has no layer that computes in fp8 for frames of %lldx%lld: use bf16",
-                       w->model->info.architecture, (long long)w->frame.dim[2] * w->model->info.downscale,
-                       (long long)w->frame.dim[1] * w->model->info.downscale);
-    return ZN_OK;
+    return fp8 ? ZN_OK
+               : ZN_FAIL(ZN_EUNSUPPORTED, "%s has no layer that computes in fp8 for frames of %lldx%lld: use bf16",
+                         w->model->info.architecture, (long long)w->frame.dim[2] * w->model->info.downscale,
+                         (long long)w->frame.dim[1] * w->model->info.downscale);
 }
 
 /* The graph of the whole network with its types. */
