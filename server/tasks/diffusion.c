@@ -9,7 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ENCODE_STEPS = 250, RENDER_STEPS = 20, EDIT_STEPS = 100, LATENT_STEPS = 200, GROUP = 16, FRAMES = 10 };
+enum {
+    ENCODE_STEPS = 250,
+    RENDER_STEPS = 20,
+    EDIT_STEPS = 100,
+    LATENT_STEPS = 200,
+    GOAL_STEPS = 50,
+    GROUP = 16,
+    FRAMES = 10
+};
 enum { MOST_IMAGES = 256, MOST_AMOUNT = 100 };
 
 typedef struct parts {
@@ -94,7 +102,8 @@ static zn_status render(course *c, const float *cond, const float *noise, zn_ima
     return zn_diffae_render(c->net, 1, cond, noise, c->steps, out);
 }
 
-static zn_status render_result(course *c, const float *cond, const float *noise, int grey)
+/* out: the image, for the caller to free, or NULL if it is not wanted. */
+static zn_status render_result(course *c, const float *cond, const float *noise, int grey, zn_image **out)
 {
     zn_image *image = NULL;
     char name[16];
@@ -104,7 +113,10 @@ static zn_status render_result(course *c, const float *cond, const float *noise,
         zn_image_make_grey(image);
     if (status == ZN_OK)
         status = sv_write_image(c->job, name, image, NULL, NULL);
-    zn_image_free(image);
+    if (out)
+        *out = image;
+    else
+        zn_image_free(image);
     return status;
 }
 
@@ -160,38 +172,131 @@ static zn_status parse_amounts(const char *text, double *amounts, int *count)
                    MOST_AMOUNT, MOST_AMOUNT, MOST_IMAGES, text);
 }
 
-static zn_status edit_images(course *c, const parts *p, const double *amounts, int count)
+/* goal: with imagine, conditions to move to, for negative and for positive amounts, where they occur. scores:
+ * probability that each result shows the attribute, encoded again; asked: the same of the condition that it was
+ * rendered from. */
+typedef struct change {
+    int count, index;
+    float *goal[2];
+    double amounts[MOST_IMAGES], scores[MOST_IMAGES], asked[MOST_IMAGES];
+} change;
+
+/* Steps of the latent net: GOAL_STEPS for each sign of the amounts. */
+static int goal_steps(const options *o, const change *to)
+{
+    int less = 0, more = 0;
+    for (int i = 0; o->imagine && i < to->count; i++) {
+        less |= to->amounts[i] < 0;
+        more |= to->amounts[i] > 0;
+    }
+    return (less + more) * GOAL_STEPS;
+}
+
+static zn_status find_goals(course *c, const float *cond, change *to)
+{
+    const options *o = &c->job->o;
+    for (int i = 0; o->imagine && i < to->count; i++) {
+        const int shown = to->amounts[i] > 0;
+        if (to->amounts[i] == 0 || to->goal[shown])
+            continue;
+        to->goal[shown] = must_alloc(NULL, (size_t)zn_diffae_width(c->net) * sizeof **to->goal);
+        stage(c, "imagine", GOAL_STEPS);
+        ZN_TRY(zn_diffae_goal(c->net, cond, o->attribute, shown, GOAL_STEPS, o->seed, to->goal[shown]));
+    }
+    return ZN_OK;
+}
+
+static zn_status move(course *c, const float *cond, const change *to, int i, float *moved)
+{
+    const double amount = to->amounts[i];
+    if (!c->job->o.imagine)
+        return zn_diffae_move(c->net, cond, c->job->o.attribute, amount, moved);
+    zn_diffae_approach(c->net, cond, amount == 0 ? cond : to->goal[amount > 0], fabs(amount), moved);
+    return ZN_OK;
+}
+
+static zn_status judge(course *c, const float *cond, int index, double *score)
+{
+    float *scores = must_alloc(NULL, (size_t)zn_diffae_attribute_count(c->net) * sizeof *scores);
+    const zn_status status = zn_diffae_judge(c->net, cond, scores);
+    if (status == ZN_OK)
+        *score = (double)scores[index];
+    free(scores);
+    return status;
+}
+
+/* Image i, whose condition is written to `moved`. */
+static zn_status edit_image(course *c, const parts *p, change *to, int i, float *moved)
+{
+    zn_image *image = NULL;
+    ZN_TRY(move(c, p->cond, to, i, moved));
+    ZN_TRY(judge(c, moved, to->index, &to->asked[i]));
+    zn_status status = render_result(c, moved, p->noise, p->image->grey, &image);
+    if (status == ZN_OK)
+        status = zn_diffae_encode(c->net, image, moved);
+    zn_image_free(image);
+    return status == ZN_OK ? judge(c, moved, to->index, &to->scores[i]) : status;
+}
+
+static zn_status edit_images(course *c, const parts *p, change *to)
 {
     float *moved = must_alloc(NULL, (size_t)zn_diffae_width(c->net) * sizeof *moved);
-    zn_status status = ZN_OK;
-    for (int i = 0; i < count && status == ZN_OK; i++) {
-        status = zn_diffae_move(c->net, p->cond, c->job->o.attribute, amounts[i], moved);
-        if (status == ZN_OK)
-            status = render_result(c, moved, p->noise, p->image->grey);
-    }
+    zn_status status = find_goals(c, p->cond, to);
+    for (int i = 0; i < to->count && status == ZN_OK; i++)
+        status = edit_image(c, p, to, i, moved);
     free(moved);
     return status;
 }
 
-static zn_status edit(sv_job *job, sv_engine *e)
+static void numbers(json *j, const char *key, const double *values, int count)
 {
-    course c;
-    parts p = { 0 };
-    double amounts[MOST_IMAGES];
-    int count = 0, index;
-    if (!job->o.attribute)
-        return ZN_FAIL(ZN_EINVALID, "the task edit needs an attribute; GET /api/models/NAME/attributes lists them");
-    ZN_TRY(parse_amounts(job->o.amount ? job->o.amount : "0.3", amounts, &count));
-    ZN_TRY(begin(job, e, EDIT_STEPS, 1, count, 0, &c));
+    json_open(j, key, '[');
+    for (int i = 0; i < count; i++)
+        json_real(j, NULL, values[i]);
+    json_close(j, ']');
+}
+
+static void edit_facts(sv_job *job, const change *to)
+{
+    json_text(&job->facts, "attribute", job->o.attribute);
+    if (job->o.imagine)
+        json_text(&job->facts, "way", "imagined");
+    numbers(&job->facts, "amounts", to->amounts, to->count);
+    numbers(&job->facts, "scores", to->scores, to->count);
+    numbers(&job->facts, "condition_scores", to->asked, to->count);
+}
+
+/* What is missing is said before the slow inversion. */
+static zn_status edit_check(const sv_job *job, const sv_engine *e, change *to)
+{
     if (!e->info->has_classifier)
         return ZN_FAIL(ZN_EINVALID, "the model %s has no classifier; name its weights as classifier",
                        e->info->architecture);
-    ZN_TRY(zn_diffae_find_attribute(c.net, job->o.attribute, &index)); /* before the slow inversion */
+    if (job->o.imagine && !e->info->has_latent_net)
+        return ZN_FAIL(ZN_EINVALID, "the model %s has no latent net, which imagine needs; name its weights as latent",
+                       e->info->architecture);
+    return zn_diffae_find_attribute(e->diffae, job->o.attribute, &to->index);
+}
+
+static zn_status edit(sv_job *job, sv_engine *e)
+{
+    const options *o = &job->o;
+    course c;
+    parts p = { 0 };
+    change to = { 0 };
+    if (!o->attribute)
+        return ZN_FAIL(ZN_EINVALID, "the task edit needs an attribute; GET /api/models/NAME/attributes lists them");
+    ZN_TRY(parse_amounts(o->amount ? o->amount : o->imagine ? "1" : "0.3", to.amounts, &to.count));
+    ZN_TRY(begin(job, e, EDIT_STEPS, 1, to.count, goal_steps(o, &to), &c));
+    ZN_TRY(edit_check(job, e, &to));
     zn_status status = take_image(&c, 0, &p);
     if (status == ZN_OK)
-        status = edit_images(&c, &p, amounts, count);
+        status = edit_images(&c, &p, &to);
+    if (status == ZN_OK)
+        edit_facts(job, &to);
     parts_free(&p);
-    json_text(&job->facts, "attribute", job->o.attribute);
+    free(to.goal[0]);
+    free(to.goal[1]);
     return status;
 }
 
@@ -213,7 +318,7 @@ static zn_status interpolate(sv_job *job, sv_engine *e)
         status = take_image(&c, 1, &b);
     for (int i = 0; i < frames && status == ZN_OK; i++) {
         zn_diffae_between(c.net, a.cond, a.noise, b.cond, b.noise, i / (double)(frames - 1), now.cond, now.noise);
-        status = render_result(&c, now.cond, now.noise, a.image->grey && b.image->grey);
+        status = render_result(&c, now.cond, now.noise, a.image->grey && b.image->grey, NULL);
     }
     parts_free(&a);
     parts_free(&b);
@@ -233,7 +338,7 @@ static zn_status sample_group(course *c, int first, int count, int latent_steps,
     ZN_TRY(zn_diffae_imagine(c->net, count, seed, latent_steps, conds));
     for (int i = 0; i < count; i++) {
         zn_diffae_noise(c->net, 1, seed + (uint64_t)i, noise);
-        ZN_TRY(render_result(c, conds + (size_t)i * (size_t)zn_diffae_width(c->net), noise, 0));
+        ZN_TRY(render_result(c, conds + (size_t)i * (size_t)zn_diffae_width(c->net), noise, 0, NULL));
     }
     return ZN_OK;
 }
@@ -265,7 +370,8 @@ static zn_status run_sample(sv_job *job) { return with_engine(job, sample); }
 #define COMMON "precision seed format quality lossless steps "
 const sv_task sv_task_edit = { .name = "edit",
                                .command = CMD_EDIT,
-                               .options = COMMON "background encode-steps random-noise attribute amount classifier",
+                               .options = COMMON
+                               "background encode-steps random-noise attribute amount imagine classifier latent",
                                .least = 1,
                                .most = 1,
                                .needs_model = 1,

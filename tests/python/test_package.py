@@ -394,6 +394,39 @@ class AgainstTheProgram(Case):
         with self.assertRaisesRegex(ValueError, "the noise must have 12288 numbers, not 3"):
             d.render(condition, np.zeros(3, np.float32))
 
+    def test_edits(self):
+        (self.folder / "images").mkdir()
+        for n in range(4):
+            zenith.write(self.folder / "images" / f"{n}.png", photo(64, 64, n))
+        grey = self.folder / "grey.png"
+        zenith.write(grey, photo(64, 64, 9)[:, :, 0])
+        (self.folder / "labels.csv").write_text("file,Smiling\n0.png,1\n1.png,0\n2.png,1\n3.png,0\n")
+        common = "batch: 2\nsteps: 1\nwarmup: 0\nlr: 1e-2\nema: 0\nheld_out: 0\nmodel: diffae-celeba64\n"
+        last = None
+        for task in ("diffuse\nwidth: 2\nlatent: 16\nsize: 64", "classify", "imagine\nwidth: 32"):
+            name, start = task.split()[0], {} if last is None else {"start": last}
+            (self.folder / f"{name}.yaml").write_text(common + f"task: {task}\n")
+            last = self.folder / name
+            labels = {"labels": self.folder / "labels.csv"} if name == "classify" else {}
+            zenith.train(self.folder / f"{name}.yaml", self.folder / "images", last, **start, **labels)
+
+        d = zenith.DiffAE(last)
+        for photo_, ways in ((self.folder / "images" / "1.png", [[], ["--imagine"]]), (grey, [["--imagine"]])):
+            for way in ways:
+                zenith_program("edit", photo_, "-m", last, "--attribute", "Smiling", "--amount=-0.5,0,1", *way,
+                               "--encode-steps", "3", "--steps", "3", "--seed", "4", "-q", "-o", f"{self.folder}/out/")
+                made = d.edit(photo_, "Smiling", -0.5, 0, 1, imagine=bool(way), encode_steps=3, steps=3, seed=4)
+                self.assertEqual(len(made), 3)
+                for n, image in enumerate(made):
+                    self.same(image, zenith.Image.read(self.folder / "out" / f"000{n + 1}.png"))
+                self.assertEqual(made[0].grey, photo_ is grey)
+        self.same(d.edit(grey, "Smiling", imagine=True, encode_steps=3, steps=3, seed=4)[0], made[2])
+        self.same(d.edit(grey, "Smiling", encode_steps=0, steps=3)[0], d.edit(grey, "0", 0.3, encode_steps=0, steps=3)[0])
+        with self.assertRaisesRegex(zenith.Error, "there is no attribute 'Old'"):
+            d.edit(grey, "Old")
+        with self.assertRaisesRegex(zenith.Unsupported, "has no latent net"):
+            zenith.DiffAE(self.folder / "classify").edit(grey, "Smiling", imagine=True, encode_steps=0, steps=3)
+
     def test_evaluate(self):
         (self.folder / "images").mkdir()
         zenith.write(self.folder / "images" / "a.png", photo(64, 64))

@@ -78,6 +78,7 @@ def test_diffusion_and_video():
     same(server.result(job), content("smile.png"), "edit with a classifier of its own")
     job = server.job("edit", ["photo.png"], "failed", model="small", options={"attribute": "Old", "classifier": "judge"})
     same(job["error"], "there is no attribute 'Old': the model has Smiling, Young", "an unknown attribute")
+    imagined_edits(few)
     for name in ("none", path("models/judge"), "../models/judge", "run:../models/judge"):
         assert "no weights are called" in server.job("edit", ["photo.png"], "failed", model="small", options={"attribute": "Smiling", "classifier": name})["error"]
 
@@ -87,6 +88,25 @@ def test_diffusion_and_video():
     job = server.job("clip", ["clip.safetensors"], model="random:taew2_1", options={"to": "frames"})
     program("decode", "clip.safetensors", "-m", "random:taew2_1", "-o", "frame.png")
     same(server.result(job, 1), content("frame_0002.png"), "a frame of a clip")
+
+
+def imagined_edits(few):
+    """With a latent net in a file of its own, in both directions; the facts are the program's."""
+    with open(path("net.yaml"), "w") as f:
+        f.write("batch: 2\nsteps: 1\nwarmup: 0\nlr: 1e-2\nema: 0\nheld_out: 0\nmodel: diffae-celeba64\ntask: imagine\nwidth: 32\n")
+    program("train", "net.yaml", "--from", "models/small", "--data", "pictures", "-o", "models/net")
+    options = {"steps": 2, "seed": 3, "encode_steps": 2, "attribute": "Smiling", "classifier": "judge", "imagine": True, "amount": "-0.5,0,1"}
+    job = server.job("edit", ["photo.png"], model="small", options=dict(options, latent="net"))
+    facts = json.loads(run(PROGRAM, "edit", "photo.png", *few, "--encode-steps", "2", "--attribute", "Smiling", "--classifier", "models/judge", "--latent", "models/net",
+                           "--imagine", "--amount=-0.5,0,1", "-o", "imagined/", "--json"))
+    same([server.result(job, i) for i in range(3)], [content(f"imagined/{i}.png") for i in ("0001", "0002", "0003")], "edit --imagine")
+    names = ("attribute", "way", "amounts", "scores", "condition_scores")
+    same({k: job["facts"].get(k) for k in names}, {k: facts[k] for k in names}, "facts of edit --imagine")
+    options.pop("amount")
+    job = server.job("edit", ["photo.png"], model="small", options=dict(options, latent="net"))
+    same((server.result(job), job["facts"]["amounts"]), (content("imagined/0003.png"), [1]), "the usual amount gets there")
+    error = server.job("edit", ["photo.png"], "failed", model="small", options=options)["error"]
+    same(error, "the model diffae-custom has no latent net, which imagine needs; name its weights as latent", "without a latent net")
 
 
 def test_films():

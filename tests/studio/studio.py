@@ -81,12 +81,14 @@ def random_models(program, folder):
         labels.write("file,Smiling,Young\n" + "".join(f"{name},{i % 2},{i // 2 % 2}\n" for i, name in enumerate(names)))
     common = "batch: 2\nsteps: 1\nwarmup: 0\nlr: 1e-2\nema: 0\nheld_out: 0\nmodel: diffae-celeba64\n"
     stages = (("auto", "task: diffuse\nwidth: 2\nlatent: 16\nsize: 64\n", []), ("latent", "task: imagine\n", ["--from", "auto"]),
-              ("faces", "task: classify\n", ["--from", "latent", "--labels", "labels.csv"]))
+              ("faces", "task: classify\n", ["--from", "latent", "--labels", "labels.csv"]),
+              ("judged", "task: classify\n", ["--from", "auto", "--labels", "labels.csv"]))
     for name, text, more in stages:
         with open(os.path.join(folder, name + ".yaml"), "w", encoding="utf-8") as recipe:
             recipe.write(common + text)
         subprocess.run([program, "train", "-q", name + ".yaml", "--data", "photos", "-o", name, *more], check=True, cwd=folder, stdout=subprocess.DEVNULL)
-    shutil.copytree(os.path.join(folder, "faces"), os.path.join(models, "faces"))
+    for name in ("faces", "judged"):  # the second has no latent net
+        shutil.copytree(os.path.join(folder, name), os.path.join(models, name))
 
 
 class Desk:
@@ -240,20 +242,29 @@ def edit(desk, files, pictures):
     assert page.locator("input[name=Young]").input_value() == "0", "one attribute at a time"
     desk.press("Edit")
     desk.results(1)
-    assert "Smiling +0.5" in page.locator("main figcaption").first.inner_text()
+    assert re.search(r"Smiling \+0\.5: the classifier now says \d+ %", page.locator("main figcaption").first.inner_text())
     desk.picture(pictures, "studio-edit.png")
+    page.get_by_role("checkbox", name="Imagine it").check()
+    desk.press("Edit")
+    desk.results(2)
+    assert "Smiling +0.5, imagined" in page.locator("main figcaption").first.inner_text()
+    assert page.evaluate("async () => (await (await fetch('/api/jobs')).json()).jobs[0].facts.way") == "imagined"
+    model = page.locator("select[name=model]:visible")
+    model.select_option("judged")
+    assert not page.get_by_role("checkbox", name="Imagine it").is_visible(), "a model without a latent net cannot imagine"
+    model.select_option("faces")
     page.get_by_role("radio", name="Between two").check(force=True)
     page.get_by_label("From this image", exact=True).set_input_files(files[0])
     page.get_by_label("To this image", exact=True).set_input_files(files[1])
     page.locator("input[name=frames]").fill("3")
     steps()
     desk.press("Interpolate")
-    desk.results(4)
+    desk.results(5)
     page.get_by_role("radio", name="Samples").check(force=True)
     page.locator("input[name=count]:visible").fill("2")
     page.locator("input[name=steps]:visible").fill("5")
     desk.press("Sample")
-    desk.results(6)
+    desk.results(7)
 
 
 def clip_of(files):

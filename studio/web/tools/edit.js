@@ -1,7 +1,7 @@
 // DiffAE: attributes as sliders, a strip between two images, samples.
 import * as api from "../api.js";
 import { enlarge } from "../compare.js";
-import { choice, el, range } from "../dom.js";
+import { check, choice, el, range } from "../dom.js";
 import { dropZone } from "../files.js";
 import { results, run } from "../job.js";
 import { figure, image, modelChoice, number, panel } from "../panel.js";
@@ -50,7 +50,10 @@ async function attributes(models, able) {
     for (const other of inputs) if (other !== target && other.value !== "0") { other.value = 0; other.dispatchEvent(new Event("input")); }
   } }, sliders);
   const model = modelChoice(models, "edit"), chosen = model.querySelector("select");
+  const imagine = el("div", {}, check("Imagine it: for large changes, such as a cat to a dog", "imagine"),
+    el("p", { class: "soft" }, "Then 1 is an image like yours that shows the attribute, and -1 one that does not."));
   const offer = () => {
+    imagine.hidden = !able.find((one) => one.name === chosen.value)?.latent_net;
     const own = lists[judges.indexOf(chosen.value)]?.attributes ?? [];
     sliders.forEach((slider, i) => { slider.hidden = !own.includes(names[i]); });
     for (const input of inputs) if (input.value !== "0") { input.value = 0; input.dispatchEvent(new Event("input")); }
@@ -58,17 +61,18 @@ async function attributes(models, able) {
   chosen.addEventListener("change", offer);
   offer();
   return panel({
-    controls: [zone, model, el("h3", {}, "Attributes"), el("p", { class: "soft" }, "Right: more of it, left: less. One at a time."), list, stepFields(50)],
+    controls: [zone, model, el("h3", {}, "Attributes"), el("p", { class: "soft" }, "Right: more of it, left: less. One at a time."), list, imagine, stepFields(50)],
     button: "Edit",
     empty: "Edited images appear here.",
-    run: async ({ model, steps, encode_steps, ...moved }, place) => {
+    run: async ({ model, steps, encode_steps, imagine, ...moved }, place) => {
       const attribute = names.find((name) => moved[name]);
       if (!zone.files.length) throw new Error("Choose an image.");
       if (!attribute) throw new Error("Move the slider of an attribute.");
-      const amount = moved[attribute], name = `${attribute} ${amount > 0 ? "+" : ""}${amount}`;
+      const amount = moved[attribute], name = `${attribute} ${amount > 0 ? "+" : ""}${amount}${imagine ? ", imagined" : ""}`;
       const wait = place.pending(name, URL.createObjectURL(zone.files[0]));
-      const [file] = await results(await run("edit", { model, steps, encode_steps, attribute, amount }, { files: zone.files, title: name, onprogress: wait.progress }));
-      wait.replaceWith(result(file, name));
+      const job = await run("edit", { model, steps, encode_steps, attribute, amount, imagine }, { files: zone.files, title: name, onprogress: wait.progress });
+      const [file] = await results(job);
+      wait.replaceWith(result(file, `${name}: the classifier now says ${Math.round(100 * job.facts.scores[0])} %`));
     },
   });
 }
