@@ -11,10 +11,11 @@ _zenith() {
     case ${COMP_WORDS[1]} in
     help) operands=$commands ;;
     encode)
-        operands="" options="--output --force --clip --batch --scaling --format --background --device --model --threads --precision --tile --blend --memory --seed --show --json --quiet --verbose --version --help"
+        operands="" options="--output --force --clip --batch --packed --vae --scaling --format --background --device --model --threads --precision --tile --blend --memory --seed --show --json --quiet --verbose --version --help"
         case $previous in
         -o | --output) return ;;
-        --scaling) _zenith_offer "diffusers raw raw:sd raw:sdxl raw:sd3 raw:flux raw:sana raw:wan2.1 raw:wan2.2 raw:none"; return ;;
+        --vae) return ;;
+        --scaling) _zenith_offer "diffusers raw raw:sd raw:sdxl raw:sd3 raw:flux raw:flux2 raw:sana raw:wan2.1 raw:wan2.2 raw:none"; return ;;
         --format) _zenith_offer "safetensors npy latent png"; return ;;
         --background) compopt +o default 2>/dev/null; return ;;
         --device) _zenith_offer "cpu cuda cuda:N"; return ;;
@@ -26,10 +27,11 @@ _zenith() {
         --seed) compopt +o default 2>/dev/null; return ;;
         esac ;;
     decode)
-        operands="" options="--output --force --scaling --format --quality --lossless --bits --rate --device --model --threads --precision --tile --blend --memory --seed --show --json --quiet --verbose --version --help"
+        operands="" options="--output --force --vae --scaling --format --quality --lossless --bits --rate --device --model --threads --precision --tile --blend --memory --seed --show --json --quiet --verbose --version --help"
         case $previous in
         -o | --output) return ;;
-        --scaling) _zenith_offer "diffusers raw raw:sd raw:sdxl raw:sd3 raw:flux raw:sana raw:wan2.1 raw:wan2.2 raw:none"; return ;;
+        --vae) return ;;
+        --scaling) _zenith_offer "diffusers raw raw:sd raw:sdxl raw:sd3 raw:flux raw:flux2 raw:sana raw:wan2.1 raw:wan2.2 raw:none"; return ;;
         --format) _zenith_offer "png jpg webp"; return ;;
         --quality) compopt +o default 2>/dev/null; return ;;
         --bits) _zenith_offer "8 16"; return ;;

@@ -43,6 +43,8 @@ typedef struct candidates {
 /* A diffusion autoencoder decodes the conditions of its own architecture alone. */
 static int could_decode(const zn_model_info *m, const zn_latent *z)
 {
+    if (zn_codec_unpacks(m, z))
+        return m->has_decoder && z->frames <= 1;
     if (m->latent_channels != z->channels)
         return 0;
     if (m->diffuses)
@@ -127,7 +129,7 @@ static int fits(const session *s, const job *item, const zn_latent *latent)
 {
     const zn_model_info *m = s->info;
     const char *by = latent->model[0] ? latent->model : "an unknown model";
-    if (latent->channels != m->latent_channels) {
+    if (latent->channels != m->latent_channels && !zn_codec_unpacks(m, latent)) {
         complain(
             "%s: this latent has %d channels (made by %s) but the model %s decodes %d; choose another with --model",
             item->input, latent->channels, by, m->architecture, m->latent_channels);

@@ -15,17 +15,31 @@
 
 static int wants_raw(const options *o) { return o->scaling && !strncmp(o->scaling, "raw", 3); }
 
-/* Uses the family of --scaling raw:FAMILY, or else that of the model. */
-static int rescale(const session *s, const char *path, zn_latent *latent, int raw)
+/* The family of --scaling raw:FAMILY, or else that of the model; NULL if unknown. */
+static const char *family_of(const session *s)
 {
     const char *given = s->o->scaling ? strchr(s->o->scaling, ':') : NULL;
-    const char *family = given ? given + 1 : zn_model_family(s->info);
+    return given ? given + 1 : zn_model_family(s->info);
+}
+
+/* By the statistics of --vae. */
+static zn_status normalise(const session *s, zn_latent *latent, int raw)
+{
+    zn_latent_statistics statistics;
+    const zn_status status = zn_latent_statistics_read(s->o->vae, &statistics);
+    return status == ZN_OK ? zn_latent_normalise(latent, &statistics, raw) : status;
+}
+
+static int rescale(const session *s, const char *path, zn_latent *latent, int raw)
+{
+    const char *family = family_of(s);
     if (!family) {
         complain("%s: how raw latents of the model %s are scaled is not known; name a family, as in --scaling raw:sd",
                  path, s->info->architecture);
         return 1;
     }
-    if (zn_latent_rescale(latent, family, raw) != ZN_OK) {
+    const int measured = s->o->vae && !strcmp(family, "flux2");
+    if ((measured ? normalise(s, latent, raw) : zn_latent_rescale(latent, family, raw)) != ZN_OK) {
         complain_about(path);
         return 1;
     }
@@ -34,17 +48,36 @@ static int rescale(const session *s, const char *path, zn_latent *latent, int ra
     return 0;
 }
 
+static int pack(const char *path, zn_latent *latent, int packed)
+{
+    if (zn_latent_pack(latent, packed) == ZN_OK)
+        return 0;
+    complain_about(path);
+    return 1;
+}
+
 int scale_after_reading(const session *s, const char *path, zn_latent *latent)
 {
     if (s->o->scaling)
         latent->raw = wants_raw(s->o);
-    return latent->raw ? rescale(s, path, latent, 0) : 0;
+    if (latent->raw && rescale(s, path, latent, 0))
+        return 1;
+    return zn_codec_unpacks(s->info, latent) ? pack(path, latent, 0) : 0;
 }
 
 int scale_for_writing(const session *s, const char *path, zn_latent *latent)
 {
-    const int comfy = has_extension(path, "latent"), raw = s->o->scaling ? wants_raw(s->o) : comfy;
-    if (comfy && !raw) {
+    const char *family = family_of(s);
+    const int comfy = has_extension(path, "latent"), flux2 = family && !strcmp(family, "flux2");
+    const int packed = s->o->packed || (comfy && flux2); /* ComfyUI's VAE packs and normalises FLUX.2's latents */
+    const int raw = s->o->scaling ? wants_raw(s->o) : comfy && !packed;
+    if (comfy && packed && raw) {
+        complain("%s: ComfyUI's files hold normalised latents of FLUX.2; leave out --scaling %s", path, s->o->scaling);
+        return 1;
+    }
+    if (packed && pack(path, latent, 1))
+        return 1;
+    if (comfy && !packed && !raw) {
         complain("%s: ComfyUI's files hold raw latents; leave out --scaling %s", path, s->o->scaling);
         return 1;
     }

@@ -1,4 +1,5 @@
-/* Latent files in encode and decode: scaling of their values (--scaling), and files with several latents (--batch). */
+/* Latent files in encode and decode: scaling of their values (--scaling), packing of FLUX.2's (--packed), and files
+ * with several latents (--batch). */
 #ifndef ZN_CLI_LATENTS_H
 #define ZN_CLI_LATENTS_H
 
@@ -8,8 +9,9 @@
 #define TENSOR_FILES      "safetensors npy latent"
 #define TENSOR_FILE_NAMES ".safetensors, .npy or .latent"
 
-/* scale_after_reading converts a latent to the scale that the session's model decodes. scale_for_writing converts it to
- * the scale of the file `path`. Both return non-zero after reporting an error. */
+/* scale_after_reading converts a latent to the scale that the session's model decodes, and unpacks it.
+ * scale_for_writing converts it to the scale of the file `path`, and packs it if asked or if the file is ComfyUI's.
+ * Both return non-zero after reporting an error. */
 int scale_after_reading(const session *s, const char *path, zn_latent *latent);
 int scale_for_writing(const session *s, const char *path, zn_latent *latent);
 

@@ -69,8 +69,8 @@ typedef struct options {
     uint64_t seed;
     int64_t run_seed; /* replaces the seed of a recipe */
     int64_t steps, encode_steps, latent_steps;
-    int json, quiet, verbose, show, compare, profile, lossless, force, resume, gates, nlm, fid, clip, batch, on_clips,
-        help, version, fast;
+    int json, quiet, verbose, show, compare, profile, lossless, force, resume, gates, nlm, fid, clip, batch, packed,
+        on_clips, help, version, fast;
     int random_noise, imagine, ddpm, list, names, strip, print, blend;
     /* serve */
     const char *listen, *api_key, *models, *runs_folder, *instance, *queue_server;

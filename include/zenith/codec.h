@@ -28,9 +28,11 @@ ZN_API ZN_MUST_USE zn_status zn_codec_new(const zn_model *model, const zn_option
 ZN_API void zn_codec_free(zn_codec *codec);
 
 ZN_API ZN_MUST_USE zn_status zn_encode(zn_codec *codec, const zn_image *image, zn_latent **out);
-/* The image has 8 bits; zn_decode_bits gives 16 when asked. */
+/* Takes packed latents too, if the model has FLUX.2's. The image has 8 bits; zn_decode_bits gives 16 when asked. */
 ZN_API ZN_MUST_USE zn_status zn_decode(zn_codec *codec, const zn_latent *latent, zn_image **out);
 ZN_API ZN_MUST_USE zn_status zn_decode_bits(zn_codec *codec, const zn_latent *latent, int bits, zn_image **out);
+/* Non-zero if the latent is a packed one (zn_latent_pack) for this model, which has FLUX.2's: 32 channels at 1/8. */
+ZN_API int zn_codec_unpacks(const zn_model_info *info, const zn_latent *latent);
 
 /* The plan of the last call as text: segments, bands or tiles, memory. Valid until the next call. */
 ZN_API const char *zn_codec_plan(const zn_codec *codec);

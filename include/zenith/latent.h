@@ -56,10 +56,27 @@ ZN_API ZN_MUST_USE zn_status zn_latent_write_as(const char *path, const char *fo
 /* Generators of images do not work on a VAE's own numbers ("raw") but on (raw - shift) * factor. Models of this
  * library take and give the scaled numbers, as diffusers' pipelines do with output_type="latent". Converts in place, to
  * raw numbers or from them; does nothing if the latent is in that scale already. family: "sd", "sdxl", "sd3", "flux",
- * "sana", "wan2.1", "wan2.2", or "none" where both are the same; ZN_ENOTFOUND for another. */
+ * "sana", "wan2.1", "wan2.2", or "none" where both are the same; ZN_ENOTFOUND for another. "flux2" needs statistics:
+ * ZN_EUNSUPPORTED, and zn_latent_normalise does it. */
 ZN_API ZN_MUST_USE zn_status zn_latent_rescale(zn_latent *latent, const char *family, int raw);
 /* Name and numbers of family `index`; NULL after the last. factor is 0 where each channel has its own numbers. */
 ZN_API const char *zn_latent_family_at(int index, double *factor, double *shift);
+
+/* FLUX.2's generators work on packed latents: 2x2 cells of 32 channels at 1/8 of the image are one cell of 128 channels
+ * at 1/16, where channel 4c + 2y + x is channel c of cell (x, y). Packs in place or undoes it; does nothing if the
+ * latent is so already. An odd side is made even by repeating its last cells, and unpacking leaves them out if
+ * image_width and image_height are known. ZN_ESHAPE for other latents. */
+ZN_API ZN_MUST_USE zn_status zn_latent_pack(zn_latent *latent, int packed);
+
+/* FLUX.2's large VAE normalises packed latents by a mean and a deviation of each channel, which only its file has.
+ * ZN_EFORMAT for a file without bn.running_mean and bn.running_var. */
+enum { ZN_LATENT_STATISTICS = 128 };
+typedef struct zn_latent_statistics {
+    float mean[ZN_LATENT_STATISTICS], deviation[ZN_LATENT_STATISTICS];
+} zn_latent_statistics;
+ZN_API ZN_MUST_USE zn_status zn_latent_statistics_read(const char *path, zn_latent_statistics *out);
+/* What zn_latent_rescale does, for FLUX.2's latents, packed or not. */
+ZN_API ZN_MUST_USE zn_status zn_latent_normalise(zn_latent *latent, const zn_latent_statistics *statistics, int raw);
 
 #ifdef __cplusplus
 }

@@ -18,6 +18,7 @@ ZN_ENUMERIC = -8
 ZN_ECANCELLED = -9
 ZN_ELIMIT = -10
 ZN_IMAGE_MAX_PIXELS = 1 << 28
+ZN_LATENT_STATISTICS = 128
 ZN_ENCODER = 0
 ZN_DECODER = ZN_ENCODER + 1
 ZN_LATENT_NET = ZN_DECODER + 1
@@ -262,6 +263,15 @@ class zn_latent(Structure):
         ("image_frames", c_int),
         ("grey", c_int),
         ("raw", c_int),
+    ]
+
+
+class zn_latent_statistics(Structure):
+    mean: Any
+    deviation: Any
+    _fields_ = [
+        ("mean", c_float * ZN_LATENT_STATISTICS),
+        ("deviation", c_float * ZN_LATENT_STATISTICS),
     ]
 
 
@@ -1366,6 +1376,9 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "zn_latent_write_as": (c_int, [c_char_p, c_char_p, POINTER(POINTER(zn_latent)), c_int64]),
     "zn_latent_rescale": (c_int, [POINTER(zn_latent), c_char_p, c_int]),
     "zn_latent_family_at": (c_char_p, [c_int, POINTER(c_double), POINTER(c_double)]),
+    "zn_latent_pack": (c_int, [POINTER(zn_latent), c_int]),
+    "zn_latent_statistics_read": (c_int, [c_char_p, POINTER(zn_latent_statistics)]),
+    "zn_latent_normalise": (c_int, [POINTER(zn_latent), POINTER(zn_latent_statistics), c_int]),
     "zn_model_open": (c_int, [c_char_p, POINTER(POINTER(zn_model))]),
     "zn_model_extend": (c_int, [POINTER(zn_model), c_char_p]),
     "zn_model_release": (c_int, [POINTER(zn_model)]),
@@ -1389,6 +1402,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "zn_encode": (c_int, [POINTER(zn_codec), POINTER(zn_image), POINTER(POINTER(zn_latent))]),
     "zn_decode": (c_int, [POINTER(zn_codec), POINTER(zn_latent), POINTER(POINTER(zn_image))]),
     "zn_decode_bits": (c_int, [POINTER(zn_codec), POINTER(zn_latent), c_int, POINTER(POINTER(zn_image))]),
+    "zn_codec_unpacks": (c_int, [POINTER(zn_model_info), POINTER(zn_latent)]),
     "zn_codec_plan": (c_char_p, [POINTER(zn_codec)]),
     "zn_codec_overhead": (c_double, [POINTER(zn_codec)]),
     "zn_codec_precision_share": (c_double, [POINTER(zn_codec)]),

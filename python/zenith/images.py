@@ -210,9 +210,35 @@ class Latent(Memory):
         pointers = (ctypes.POINTER(_c.zn_latent) * len(latents))(*(latent._pointer for latent in latents))
         check(lib.zn_latent_write_batch(path_bytes(path), pointers, len(latents)))
 
-    def rescale(self, family: str, *, raw: bool) -> None:
-        """Converts in place to the VAE's own numbers (raw) or back. family: "sd", "sdxl", "sd3", "flux", ..."""
-        check(lib.zn_latent_rescale(self._pointer, text_bytes(family), raw))
+    def rescale(self, family: str, *, raw: bool, vae: Optional[PathLike] = None) -> None:
+        """Converts in place to the VAE's own numbers (raw) or back. family: "sd", "sdxl", "sd3", "flux", ...
+
+        vae: for "flux2", the weights of FLUX.2's VAE, which alone have the statistics that its latents need.
+        """
+        if family == "flux2" and vae is not None:
+            statistics = _c.zn_latent_statistics()
+            check(lib.zn_latent_statistics_read(path_bytes(vae), ctypes.byref(statistics)))
+            check(lib.zn_latent_normalise(self._pointer, ctypes.byref(statistics), raw))
+        else:
+            check(lib.zn_latent_rescale(self._pointer, text_bytes(family), raw))
+
+    def packed(self) -> "Latent":
+        """A copy as FLUX.2's generators use it, with 128 channels at 1/16 of the image instead of 32 at 1/8. Codecs of
+        FLUX.2's latents decode both."""
+        return self._repacked(True)
+
+    def unpacked(self) -> "Latent":
+        """The opposite of packed()."""
+        return self._repacked(False)
+
+    def _repacked(self, packed: bool) -> "Latent":
+        out = ctypes.POINTER(_c.zn_latent)()
+        check(lib.zn_latent_append(ctypes.byref(out), self._pointer))
+        status = lib.zn_latent_pack(out, packed)
+        if status != _c.ZN_OK:
+            lib.zn_latent_free(out)
+        check(status)
+        return Latent(out)
 
     @property
     def raw(self) -> bool:

@@ -48,6 +48,11 @@ zn_status sv_scale_latent(const sv_job *job, const zn_model_info *info, const ch
     const char *family = colon ? colon + 1 : zn_model_family(info);
     if (reading && scaling)
         latent->raw = asked;
+    const int flux2 = family && !strcmp(family, "flux2"), packed = !reading && (job->o.packed || (comfy && flux2));
+    if (packed)
+        ZN_TRY(zn_latent_pack(latent, 1));
+    if (packed && comfy && !asked) /* normalised in ComfyUI */
+        return ZN_OK;
     if (!reading && comfy && scaling && !asked)
         return ZN_FAIL(ZN_EINVALID, "ComfyUI's files hold raw latents; leave out scaling %s", scaling);
     const int convert = reading ? latent->raw : scaling ? asked : comfy;
@@ -149,7 +154,7 @@ static zn_status decode_latent(sv_job *job, sv_engine *e, const char *name, cons
     const double start = now_ms();
     if (latent->frames > 1)
         return ZN_FAIL(ZN_EINVALID, "this latent is a video: the task clip decodes it");
-    if (latent->channels != e->info->latent_channels)
+    if (latent->channels != e->info->latent_channels && !zn_codec_unpacks(e->info, latent))
         return ZN_FAIL(ZN_ESHAPE, "this latent has %d channels but the model %s decodes %d", latent->channels,
                        e->info->architecture, e->info->latent_channels);
     ZN_TRY(zn_decode_bits(e->codec, latent, job->o.bits ? job->o.bits : 8, &image));
@@ -500,7 +505,7 @@ static zn_status run_compare(sv_job *job)
 
 const sv_task sv_task_encode = { .name = "encode",
                                  .command = CMD_ENCODE,
-                                 .options = COMMON "scaling format",
+                                 .options = COMMON "scaling packed format",
                                  .least = 1,
                                  .most = SV_MOST_FILES,
                                  .run = run_encode };

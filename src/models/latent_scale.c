@@ -18,6 +18,7 @@ static const family families[] = {
     { .name = "sdxl", .factor = 0.13025 },
     { .name = "sd3", .factor = 1.5305, .shift = 0.0609 },
     { .name = "flux", .factor = 0.3611, .shift = 0.1159 }, /* FLUX.1 and Z-Image */
+    { .name = "flux2" },                                   /* statistics: zn_latent_normalise */
     { .name = "sana", .factor = 0.41407 },
     { .name = "wan2.1", .wan = &zn_wan21 },
     { .name = "wan2.2", .wan = &zn_wan22 },
@@ -25,8 +26,7 @@ static const family families[] = {
 };
 enum { FAMILIES = sizeof families / sizeof *families };
 
-/* Networks of one form are distinguished by a hint. FLUX.2 is absent: it normalises by statistics that only the file of
- * its large VAE has. */
+/* Networks of one form are distinguished by a hint. */
 static const struct {
     const char *architecture, *hint; /* in the name of the weights; NULL: any name */
     const char *family;
@@ -35,6 +35,7 @@ static const struct {
     { "taesd3", "flux", "flux" },    { "taesd3", NULL, "sd3" },       { "flux-vae", NULL, "flux" },
     { "taesana", NULL, "sana" },     { "wan21-vae", NULL, "wan2.1" }, { "taew2_1", NULL, "wan2.1" },
     { "wan22-vae", NULL, "wan2.2" }, { "taew2_2", NULL, "wan2.2" },   { "zenith-r", NULL, "none" },
+    { "taef2", NULL, "flux2" },      { "zenith-f2", NULL, "flux2" },
 };
 
 /* The last two parts of a path: diffusers' folders have the name, and the files in them are all called alike. */
@@ -85,6 +86,10 @@ zn_status zn_latent_rescale(zn_latent *z, const char *name, int raw)
     ZN_TRY(find(name, &f));
     if (!z->raw == !raw)
         return ZN_OK;
+    if (!f->wan && !f->factor)
+        return ZN_FAIL(ZN_EUNSUPPORTED,
+                       "raw latents of FLUX.2 need the file of its VAE (--vae), whose bn.running_mean and "
+                       "bn.running_var normalise them");
     if (f->wan && f->wan->latent != z->channels)
         return ZN_FAIL(ZN_ESHAPE, "the latent has %d channels, those of %s have %d", z->channels, name, f->wan->latent);
     if (f->wan && raw)

@@ -238,7 +238,8 @@ static void families(void **state)
         { "flux-vae", "ae.safetensors", "flux" },
         { "taew2_1", "x", "wan2.1" },
         { "zenith-r", "weights/zenith-r", "none" },
-        { "taef2", "taef2", NULL },
+        { "taef2", "taef2", "flux2" },
+        { "zenith-restore", "weights/zenith-restore", NULL },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const zn_model_info info = { .architecture = cases[i].architecture, .path = cases[i].path };

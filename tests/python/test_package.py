@@ -295,6 +295,35 @@ class AgainstTheProgram(Case):
         self.assertEqual(codec.decode(latent, bits=16).bits, 16)
         self.assertGreater(zenith.compare(DEMO, decoded).psnr, 30)
 
+    def test_packed_latents_of_flux2(self):
+        zenith.write(self.folder / "a.png", photo())
+        for name, more in (("plain", ()), ("packed", ("--packed",))):
+            zenith_program("encode", self.folder / "a.png", "-m", "random:taef2", "-q", *more, "-o",
+                           self.folder / f"{name}.safetensors")
+        codec = zenith.Codec("random:taef2")
+        latent = codec.encode(photo())
+        packed = latent.packed()
+        self.same(packed, zenith.Latent.read(self.folder / "packed.safetensors"))
+        self.same(packed.unpacked(), zenith.Latent.read(self.folder / "plain.safetensors"))
+        self.same(codec.decode(packed), codec.decode(latent))
+
+        latent = codec.encode(photo(32, 48))  # without repeated cells
+        packed, kept = latent.packed(), np.asarray(latent).copy()
+        mean, variance = np.linspace(-1, 1, 128), np.linspace(0, 2, 128)
+        header = json.dumps({f"bn.running_{name}": {"dtype": "F64", "shape": [128], "data_offsets": [1024 * i, 1024 * i + 1024]}
+                             for i, name in enumerate(("mean", "var"))}).encode()
+        vae = self.folder / "vae.safetensors"
+        vae.write_bytes(len(header).to_bytes(8, "little") + header + mean.tobytes() + variance.tobytes())
+        latent.rescale("flux2", raw=True, vae=vae)
+        numbers = np.asarray(packed) * np.sqrt(variance + 1e-4)[:, None, None] + mean[:, None, None]
+        np.testing.assert_allclose(np.asarray(latent.packed()), numbers, rtol=1e-5, atol=1e-5)
+        latent.rescale("flux2", raw=False, vae=vae)
+        np.testing.assert_allclose(np.asarray(latent), kept, rtol=1e-4, atol=1e-5)
+        with self.assertRaisesRegex(zenith.Error, "bn.running_mean"):
+            latent.rescale("flux2", raw=True)
+        with self.assertRaisesRegex(ValueError, "only FLUX.2's latents"):
+            zenith.Codec("random:taesd").encode(photo()).packed()
+
     def test_restorer(self):
         noisy = zenith.degrade(photo(64, 80), "gaussian:25", seed=3)
         noisy.write(self.folder / "noisy.png")

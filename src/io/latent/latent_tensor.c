@@ -3,7 +3,8 @@
  *
  * ComfyUI's .latent is a safetensors file too, with a tensor "latent_tensor" of raw numbers (zn_latent.raw) and an
  * empty one, "latent_format_version_0". Files from before that mark hold the numbers times 0.18215, whatever made
- * them. */
+ * them. Latents of FLUX.2, packed in 128 channels, are an exception: ComfyUI's VAE normalises them, so they are scaled.
+ */
 #include "base/fail.h"
 #include "io/latent/latent_file.h"
 #include "io/weights/writer.h"
@@ -43,9 +44,11 @@ static zn_status choose(const zn_weights *w, const char *name, const zn_weight *
     return *out ? ZN_OK : ZN_FAIL(ZN_EFORMAT, "%s: no tensor of 3 to 5 dimensions, so no latent", name);
 }
 
+static int is_raw_in_comfy(const zn_latent *z) { return z->channels != ZN_LATENT_STATISTICS; }
+
 static void take_comfy(const zn_weights *w, zn_latent *z)
 {
-    z->raw = 1;
+    z->raw = is_raw_in_comfy(z);
     if (zn_weights_find(w, COMFY_MARK))
         return;
     const size_t count = zn_latent_count(z);
@@ -107,8 +110,10 @@ zn_status zn_latent_tensor_write(const zn_latent *const *latents, int64_t count,
 zn_status zn_latent_comfy_write(const zn_latent *const *latents, int64_t count, const char *path)
 {
     zn_weight tensors[] = { { .name = COMFY_TENSOR }, { .name = COMFY_MARK, .dtype = ZN_F32, .rank = 1 } };
-    if (!latents[0]->raw)
+    if (!latents[0]->raw && is_raw_in_comfy(latents[0]))
         return ZN_FAIL(ZN_EINVALID, "%s: ComfyUI's files hold raw latents, and this one is scaled", path);
+    if (latents[0]->raw && !is_raw_in_comfy(latents[0]))
+        return ZN_FAIL(ZN_EINVALID, "%s: ComfyUI's files hold normalised latents of FLUX.2, and this one is raw", path);
     zn_latent_tensor_shape(latents[0], count, &tensors[0]);
     zn_outfile file;
     ZN_TRY(zn_safetensors_begin(&file, path, tensors, 2, NULL, 0));

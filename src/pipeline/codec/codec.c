@@ -191,6 +191,18 @@ static zn_status decode(zn_codec *c, const zn_latent *z, int bits, zn_image **ou
         out);
 }
 
+/* A copy of a packed latent, unpacked. */
+static zn_status decode_packed(zn_codec *c, const zn_latent *z, int bits, zn_image **out)
+{
+    zn_latent *copy = NULL;
+    ZN_TRY(zn_latent_append(&copy, z));
+    zn_status status = zn_latent_pack(copy, 0);
+    if (status == ZN_OK)
+        status = decode(c, copy, bits, out);
+    zn_latent_free(copy);
+    return status;
+}
+
 zn_status zn_encode(zn_codec *c, const zn_image *image, zn_latent **out)
 {
     *out = NULL;
@@ -206,7 +218,8 @@ zn_status zn_decode_bits(zn_codec *c, const zn_latent *latent, int bits, zn_imag
     if (bits != 8 && bits != 16)
         return ZN_FAIL(ZN_EINVALID, "%d bits: images have 8 or 16", bits);
     pthread_mutex_lock(&c->lock);
-    const zn_status status = decode(c, latent, bits, out);
+    const int packed = zn_codec_unpacks(zn_model_info_of(c->model), latent);
+    const zn_status status = packed ? decode_packed(c, latent, bits, out) : decode(c, latent, bits, out);
     pthread_mutex_unlock(&c->lock);
     return status;
 }

@@ -10,3 +10,6 @@ sed 's/"zenith-f2"/"taef2"    /' named.safetensors >taef2.safetensors
 for latent in unnamed taef2; do
     zenith decode $latent.safetensors -o $latent.png >/dev/null && cmp $latent.png named.png && echo "$latent decoded"
 done
+# ComfyUI's files have them packed.
+zenith encode -q -m zenith-f2 a.png -o comfy.latent && zenith decode comfy.latent -o comfy.png >/dev/null
+cmp comfy.png named.png && echo "packed decoded"
