@@ -188,6 +188,14 @@ void sv_job_cancel(sv_job *job)
     sv_jobs_unlock(jobs);
 }
 
+void sv_job_skip(sv_job *job)
+{
+    if (job->server->remote || strcmp(job->task->name, "generate") != 0)
+        sv_job_cancel(job);
+    else
+        job->skipped = 1;
+}
+
 /* Takes the job at *at off the list. */
 static void forget_locked(sv_job **at, sv_job **dead)
 {

@@ -97,6 +97,7 @@ struct sv_job {
     int watcher_count, watcher_capacity;
     double told;          /* ms: when watchers were last woken for progress */
     atomic_int cancelled; /* asked for */
+    atomic_int skipped;   /* of generate: asked for, of the image that is being made */
     sv_job *next;         /* newest first */
 };
 
@@ -147,6 +148,9 @@ void sv_job_run(sv_job *job);
 /* It runs from now on; also again, after a worker on another machine was lost. */
 void sv_job_begin(sv_job *job);
 void sv_job_cancel(sv_job *job);
+/* Ends the image that is being made and goes on with the next one; cancels what makes no images one after the other,
+ * or runs on another machine. */
+void sv_job_skip(sv_job *job);
 void sv_job_release(sv_job *job);
 /* Deletes a job that nobody refers to, with its files; not under the lock. */
 void sv_job_free(sv_job *job);

@@ -39,7 +39,7 @@ static const sv_route routes[] = {
     { "POST", "/sdapi/v1/png-info", sv_a1111_png_info },
     { "GET", "/sdapi/v1/progress", sv_a1111_progress },
     { "POST", "/sdapi/v1/interrupt", sv_a1111_interrupt },
-    { "POST", "/sdapi/v1/skip", sv_a1111_interrupt },
+    { "POST", "/sdapi/v1/skip", sv_a1111_skip },
     { "GET", "/sdapi/v1/options", sv_a1111_options },
     { "POST", "/sdapi/v1/options", sv_a1111_set_options },
     { "GET", "/sdapi/v1/sd-models", sv_a1111_models },

@@ -128,7 +128,7 @@ static char *infotext(const sv_job *job, const wish *w, int i)
 {
     return must_print("%s%s%s\nSteps: %d, Sampler: %s, CFG scale: %g, Seed: %llu, Size: %dx%d, Model: %s", w->prompt,
                       *w->negative ? "\nNegative prompt: " : "", w->negative, job->used_steps, sampler,
-                      1 + job->used_guidance, (unsigned long long)(job->seed + (uint64_t)i), job->results[i].width,
+                      1 + job->used_guidance, (unsigned long long)sv_result_seed(job, i), job->results[i].width,
                       job->results[i].height, job->model);
 }
 
@@ -136,7 +136,7 @@ static void settings_json(json *j, const sv_job *job, const wish *w)
 {
     json_text(j, "prompt", w->prompt);
     json_text(j, "negative_prompt", w->negative);
-    json_unsigned(j, "seed", job->seed);
+    json_unsigned(j, "seed", sv_result_seed(job, 0));
     json_integer(j, "steps", job->used_steps);
     json_real(j, "cfg_scale", 1 + job->used_guidance);
     json_integer(j, "width", job->results[0].width);
@@ -153,7 +153,7 @@ static char *info_text(const sv_job *job, const wish *w)
     settings_json(&j, job, w);
     json_open(&j, "all_seeds", '[');
     for (int i = 0; i < job->result_count; i++)
-        json_unsigned(&j, NULL, job->seed + (uint64_t)i);
+        json_unsigned(&j, NULL, sv_result_seed(job, i));
     json_close(&j, ']');
     json_open(&j, "infotexts", '[');
     for (int i = 0; i < job->result_count; i++) {
@@ -170,29 +170,28 @@ static char *info_text(const sv_job *job, const wish *w)
     return text;
 }
 
-/* An interrupted generation has no images, which clients understand. */
+/* An interrupted generation has the images that were finished, if any. */
 static void finish(sv_job *job, sv_answer *a, void *own)
 {
     const wish *w = own;
     json j = { 0 };
-    const int done = job->state == SV_DONE;
     if (job->state == SV_FAILED) {
         sv_answer_error(a, sv_status_of(job->status), "%s", job->error);
         return;
     }
     json_open(&j, NULL, '{');
     json_open(&j, "images", '[');
-    for (int i = 0; done && i < job->result_count; i++) {
+    for (int i = 0; i < job->result_count; i++) {
         char *text = sv_result_base64(job, i);
         json_text(&j, NULL, text ? text : "");
         free(text);
     }
     json_close(&j, ']');
     json_open(&j, "parameters", '{');
-    if (done)
+    if (job->result_count)
         settings_json(&j, job, w);
     json_close(&j, '}');
-    char *info = done ? info_text(job, w) : must_copy("{}");
+    char *info = job->result_count ? info_text(job, w) : must_copy("{}");
     json_text(&j, "info", info);
     free(info);
     json_close(&j, '}');
@@ -316,7 +315,7 @@ static void progress_json(json *j, const sv_job *job, int waiting)
     json_real(j, "progress", job ? fmax(job->fraction, 0.001) : 0);
     json_real(j, "eta_relative", job && job->fraction > 0.01 ? spent * (1 - job->fraction) / job->fraction : 0);
     json_open(j, "state", '{');
-    json_bool(j, "skipped", 0);
+    json_bool(j, "skipped", job && job->skipped);
     json_bool(j, "interrupted", job && job->cancelled);
     json_text(j, "job", job ? job->id : "");
     json_integer(j, "job_count", (job != NULL) + waiting);
@@ -355,17 +354,20 @@ void sv_a1111_progress(const sv_request *r, sv_answer *a)
 }
 
 /* The API does not say which job: that of this client which has been running longest. */
-void sv_a1111_interrupt(const sv_request *r, sv_answer *a)
+static void stop_job(const sv_request *r, sv_answer *a, void (*stop)(sv_job *job))
 {
     char client[128];
     sv_client_of(r, client);
     sv_job *job = sv_job_running(sv_server_of(r)->jobs, client);
     if (job) {
-        sv_job_cancel(job);
+        stop(job);
         sv_job_release(job);
     }
     sv_a1111_nothing(r, a);
 }
+
+void sv_a1111_interrupt(const sv_request *r, sv_answer *a) { stop_job(r, a, sv_job_cancel); }
+void sv_a1111_skip(const sv_request *r, sv_answer *a) { stop_job(r, a, sv_job_skip); }
 
 /* ---- options and lists ---- */
 

@@ -8,7 +8,8 @@ void sv_a1111_generate(const sv_request *r, sv_answer *a); /* txt2img and img2im
 void sv_a1111_extra(const sv_request *r, sv_answer *a);
 void sv_a1111_png_info(const sv_request *r, sv_answer *a);
 void sv_a1111_progress(const sv_request *r, sv_answer *a);
-void sv_a1111_interrupt(const sv_request *r, sv_answer *a); /* and skip */
+void sv_a1111_interrupt(const sv_request *r, sv_answer *a);
+void sv_a1111_skip(const sv_request *r, sv_answer *a);
 void sv_a1111_options(const sv_request *r, sv_answer *a);
 void sv_a1111_set_options(const sv_request *r, sv_answer *a);
 void sv_a1111_models(const sv_request *r, sv_answer *a);

@@ -121,7 +121,7 @@ static void finish(sv_job *job, sv_answer *a, void *own)
     for (int i = 0; i < job->result_count; i++) {
         json_open(&j, NULL, '{');
         image_json(&j, job, w, i);
-        json_unsigned(&j, "seed", job->seed + (uint64_t)i);
+        json_unsigned(&j, "seed", sv_result_seed(job, i));
         json_close(&j, '}');
     }
     json_close(&j, ']');
@@ -159,7 +159,7 @@ static void completed_event(sv_job *job, wish *w, int i, json *out)
     json_text(&j, "type", type);
     json_text(&j, "b64_json", text ? text : "");
     json_integer(&j, "created_at", (int64_t)job->created);
-    json_unsigned(&j, "seed", job->seed + (uint64_t)i);
+    json_unsigned(&j, "seed", sv_result_seed(job, i));
     look_json(&j, format_of(job), job->results[i].width, job->results[i].height);
     usage_json(&j, job);
     sv_job_remarks_json(&j, job);

@@ -19,6 +19,8 @@ char *sv_result_base64(const sv_job *job, int index)
     return text;
 }
 
+uint64_t sv_result_seed(const sv_job *job, int index) { return strtoull(job->results[index].name, NULL, 10); }
+
 sv_job *sv_begin_job(const sv_request *r, sv_answer *a, const sv_task *task)
 {
     char client[128];

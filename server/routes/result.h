@@ -6,6 +6,8 @@
 
 /* Result `index` of a finished job in base64; the caller frees it. NULL: it cannot be read. */
 char *sv_result_base64(const sv_job *job, int index);
+/* The seed of result `index` of generate, which is its name: images before it may have been skipped. */
+uint64_t sv_result_seed(const sv_job *job, int index);
 /* A new job, not queued yet; NULL after answering with an error. */
 sv_job *sv_begin_job(const sv_request *r, sv_answer *a, const sv_task *task);
 /* Queues it if status is ZN_OK. Otherwise, or if the queue is full, answers with an error, releases it and returns 0.

@@ -30,7 +30,7 @@ static int tick(void *user, const zn_generation_progress *p)
     sv_job_stage(job, stages[p->stage], (double)m->current / m->count, 1.0 / m->count);
     if (p->preview)
         sv_job_preview(job, p->preview);
-    return sv_job_step(job, p->step, p->steps, p->fraction);
+    return sv_job_step(job, p->step, p->steps, p->fraction) || job->skipped;
 }
 
 static uint64_t random_seed(void)
@@ -194,6 +194,9 @@ static zn_status make_one(making *m, int i, uint64_t first_seed)
     zn_status status = zn_generate(m->engine->generator, &request, &image);
     if (status == ZN_OK)
         status = write_result(m, image);
+    else if (status == ZN_ECANCELLED && m->job->skipped && !m->job->cancelled)
+        status = ZN_OK;
+    m->job->skipped = 0;
     zn_image_free(image);
     return status;
 }
@@ -241,6 +244,10 @@ static zn_status run(sv_job *job)
     for (int i = 0; status == ZN_OK && i < m.count; i++)
         status = make_one(&m, i, seed);
     json_close(&job->facts, ']');
+    if (status == ZN_OK && !job->result_count) { /* all were skipped */
+        job->cancelled = 1;
+        status = ZN_ECANCELLED;
+    }
     sv_engine_return(m.engine);
     zn_image_free(m.image);
     zn_image_free(m.mask);

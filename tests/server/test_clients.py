@@ -129,6 +129,32 @@ def test_silly_tavern():
     same(answers[0]["images"], [], "interrupted")
 
 
+def test_skip_and_interrupt():
+    """Of a batch, skip loses the image that is being made, and interrupt that one and those after it."""
+    body = {"prompt": "a red fox", "steps": 150, "cfg_scale": 1, "width": 128, "height": 128, "seed": 7, "n_iter": 3}
+    for stop, begun in (("skip", 0), ("interrupt", 0.34)):
+        answers = []
+        thread = threading.Thread(target=lambda: answers.append(post("/sdapi/v1/txt2img", body)))
+        thread.start()
+        wait_for("a step", lambda: get("/sdapi/v1/progress?skip_current_image=true")["progress"] > max(begun, 0.001))
+        same(post("/sdapi/v1/" + stop, {}), {}, stop)
+        thread.join()
+        images, info = answers[0]["images"], json.loads(answers[0]["info"])
+        assert len(images) == 2 if stop == "skip" else 1 <= len(images) <= 2, f"{stop}: {len(images)} images"
+        same((len(info["all_seeds"]), info["seed"]), (len(images), info["all_seeds"][0]), "seeds")
+        for i, seed in enumerate(info["all_seeds"]):
+            assert f"Seed: {seed}," in info["infotexts"][i]
+            expected = by_program("batch.png", "a red fox", "-m", "tiny", "--size", "128x128", "--steps", "150", "--seed", str(seed), "--guidance", "0")
+            same(image(images[i]), expected, f"{stop}: the image of seed {seed}")
+    answers = []
+    thread = threading.Thread(target=lambda: answers.append(post("/sdapi/v1/txt2img", dict(body, n_iter=1, steps=1000))))
+    thread.start()
+    wait_for("a step", lambda: get("/sdapi/v1/progress?skip_current_image=true")["progress"] > 0.001)
+    post("/sdapi/v1/skip", {})
+    thread.join()
+    same((answers[0]["images"], answers[0]["info"]), ([], "{}"), "the only image was skipped")
+
+
 def test_kobold_lite():
     page = dict(KEY, Origin="https://lite.koboldai.net")
     status, _, answer = server.ask("OPTIONS", "/sdapi/v1/txt2img", headers={"Origin": page["Origin"], "Access-Control-Request-Method": "POST"})
@@ -255,5 +281,5 @@ def test_end():
     server.stop()
 
 
-main(test_openai, test_openai_stream, test_openai_edit, test_key, test_open_webui, test_silly_tavern, test_kobold_lite, test_stable_ui,
+main(test_openai, test_openai_stream, test_openai_edit, test_key, test_open_webui, test_silly_tavern, test_skip_and_interrupt, test_kobold_lite, test_stable_ui,
      test_loras, test_extras, test_bundled_model, test_end)
