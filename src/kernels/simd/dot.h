@@ -178,75 +178,13 @@ VEC_INLINE ivec dot_add(ivec sum, const uint8_t *x, const int8_t *w)
 VEC_INLINE ivec dot_zero(void) { return (ivec){ 0 }; }
 #endif
 
-#if !defined(DOT_BY_ELEMENT)
-VEC_INLINE void dots_rows(const int rows, const int columns, const int steps, const uint8_t *x, int64_t row,
-                          const int8_t *w, ivec dots[DOT_ROWS][DOT_COLUMNS])
-{
-#pragma GCC unroll 6
-    for (int r = 0; r < rows; r++)
-#pragma GCC unroll 2
-        for (int c = 0; c < columns; c++)
-            dots[r][c] = dot_zero();
-#pragma GCC unroll 8
-    for (int k = 0; k < steps; k++)
-#pragma GCC unroll 6
-        for (int r = 0; r < rows; r++)
-#pragma GCC unroll 2
-            for (int c = 0; c < columns; c++)
-                dots[r][c] = dot_add(dots[r][c], x + r * row + 4 * k, w + (k * columns + c) * VEC_LANES * 4);
-}
-#endif
-
-#if defined(__ARM_FEATURE_MATMUL_INT8)
-/* Eight inputs of two lanes of w, from two steps that are `next` bytes apart; lanes 2 and 3 if high. */
-VEC_INLINE int8x16_t dot_lanes(const int8_t *w, int next, const bool high)
-{
-    const int32x4_t a = vreinterpretq_s32_s8(vld1q_s8(w)), b = vreinterpretq_s32_s8(vld1q_s8(w + next));
-    return vreinterpretq_s8_s32(high ? vzip2q_s32(a, b) : vzip1q_s32(a, b));
-}
-
-/* An even number of rows and of steps: two rows by two lanes by eight inputs in one instruction. */
-VEC_INLINE void dots_pairs(const int rows, const int columns, const int steps, const uint8_t *x, int64_t row,
-                           const int8_t *w, ivec dots[DOT_ROWS][DOT_COLUMNS])
-{
-    ivec four[DOT_ROWS / 2]
-             [2 * DOT_COLUMNS]; /* [pair of rows][pair of lanes]: both lanes of a row, then of the other */
-#pragma GCC unroll 3
-    for (int r = 0; r < rows / 2; r++)
-#pragma GCC unroll 4
-        for (int c = 0; c < 2 * columns; c++)
-            four[r][c] = dot_zero();
-#pragma GCC unroll 4
-    for (int k = 0; k < steps; k += 2) {
-        int8x16_t v[2 * DOT_COLUMNS];
-#pragma GCC unroll 4
-        for (int c = 0; c < 2 * columns; c++)
-            v[c] = dot_lanes(w + (k * columns + c / 2) * VEC_LANES * 4, columns * VEC_LANES * 4, c % 2);
-#pragma GCC unroll 3
-        for (int r = 0; r < rows / 2; r++) {
-            const int8_t *at = (const int8_t *)x + 2 * r * row + 4 * k;
-            const int8x16_t two = vcombine_s8(vld1_s8(at), vld1_s8(at + row));
-#pragma GCC unroll 4
-            for (int c = 0; c < 2 * columns; c++)
-                four[r][c] = vmmlaq_s32(four[r][c], two, v[c]);
-        }
-    }
-#pragma GCC unroll 3
-    for (int r = 0; r < rows / 2; r++)
-#pragma GCC unroll 2
-        for (int c = 0; c < columns; c++) {
-            const int64x2_t a = vreinterpretq_s64_s32(four[r][2 * c]), b = vreinterpretq_s64_s32(four[r][2 * c + 1]);
-            dots[2 * r][c] = vreinterpretq_s32_s64(vzip1q_s64(a, b));
-            dots[2 * r + 1][c] = vreinterpretq_s32_s64(vzip2q_s64(a, b));
-        }
-}
-#endif
-
-#if defined(DOT_BY_ELEMENT)
+#if defined(__ARM_FEATURE_DOTPROD)
 /* A sum of 32 products of bytes, added to the bits of DOT_START, is the float DOT_START + sum: near 1.5 * 2^23 floats
  * are integers. Subtracting DOT_START takes half a cycle of a Neoverse-N1, converting integers takes two. */
 #define DOT_START 0x1.8p23f
+#endif
 
+#if defined(DOT_BY_ELEMENT)
 /* Loads 16 bytes. Compilers keep the order of these and of DOT_STEP: else they would load the weights of a group once,
  * for both blocks of a tile, and spill. */
 VEC_INLINE int8x16_t dot_load(const void *p)
@@ -296,29 +234,23 @@ VEC_INLINE vec dots_scaled(ivec dots, const float *s, const float *less)
 {
     return vec_fma(vreinterpretq_f32_s32(dots), vec_load(s), vreinterpretq_f32_s8(dot_load(less)));
 }
-
-/* DOT_START * s is exact with two bits fewer, so that dots_scaled rounds once. Scales in files have half as many. */
-VEC_INLINE vec dots_factor(vec s)
-{
-    return vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(s), vdupq_n_u32(~3u)));
-}
-VEC_INLINE vec dots_less(vec s, vec sum)
-{
-    (void)sum;
-    return dots_factor(s) * -DOT_START;
-}
 #else
 VEC_INLINE void dots_tile(const int rows, const int columns, const int steps, const int bits, const uint8_t *x,
                           int64_t row, const int8_t *w, int64_t plane, ivec dots[DOT_ROWS][DOT_COLUMNS])
 {
     (void)bits, (void)plane;
-#if defined(__ARM_FEATURE_MATMUL_INT8)
-    if (rows % 2 == 0 && steps % 2 == 0) {
-        dots_pairs(rows, columns, steps, x, row, w, dots);
-        return;
-    }
-#endif
-    dots_rows(rows, columns, steps, x, row, w, dots);
+#pragma GCC unroll 6
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 2
+        for (int c = 0; c < columns; c++)
+            dots[r][c] = dot_zero();
+#pragma GCC unroll 8
+    for (int k = 0; k < steps; k++)
+#pragma GCC unroll 6
+        for (int r = 0; r < rows; r++)
+#pragma GCC unroll 2
+            for (int c = 0; c < columns; c++)
+                dots[r][c] = dot_add(dots[r][c], x + r * row + 4 * k, w + (k * columns + c) * VEC_LANES * 4);
 }
 #endif
 
@@ -332,7 +264,18 @@ VEC_INLINE ivec dots_sum(const int steps, const ivec *w)
 }
 #endif
 
-#if !defined(DOT_BY_ELEMENT)
+#if defined(__ARM_FEATURE_DOTPROD)
+/* DOT_START * s is exact with two bits fewer, so that dots_scaled rounds once. Scales in files have half as many. */
+VEC_INLINE vec dots_factor(vec s)
+{
+    return vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(s), vdupq_n_u32(~3u)));
+}
+VEC_INLINE vec dots_less(vec s, vec sum)
+{
+    (void)sum;
+    return dots_factor(s) * -DOT_START;
+}
+#else
 /* dots * s + less */
 VEC_INLINE vec dots_scaled(ivec dots, const float *s, const float *less)
 {

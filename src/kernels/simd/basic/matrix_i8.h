@@ -60,7 +60,7 @@ static inline block_rows rows_of(const block *b, int row)
 typedef void (*i8_product)(const block *b);
 
 /* Fetches the weights that follow the panels of a piece: the next inputs of the same outputs, or the next outputs. */
-static void fetch_next(const zn_matrix_i8_args *a, int column, int columns, int first)
+static inline void fetch_next(const zn_matrix_i8_args *a, int column, int columns, int first)
 {
     enum { LINE = 64 };
     const bool more = first + DEPTH < a->in;
@@ -75,8 +75,8 @@ static void fetch_next(const zn_matrix_i8_args *a, int column, int columns, int 
 }
 
 /* Rows [row,row+rows) by columns [column,column+columns), at most NEAR_PANELS panels, and inputs [first,end). */
-static void multiply_near(const zn_matrix_i8_args *a, i8_product product, int64_t row, int rows, int column,
-                          int columns, int first, int end, scratch *t)
+static inline void multiply_near(const zn_matrix_i8_args *a, i8_product product, int64_t row, int rows, int column,
+                                 int columns, int first, int end, scratch *t)
 {
     for (int k = first; k < end; k += DEPTH)
         for (int c = 0; c < columns; c += PANEL)
@@ -90,7 +90,7 @@ static void multiply_near(const zn_matrix_i8_args *a, i8_product product, int64_
                                   (int)zn_least(DEPTH, end - k) / ZN_I8_GROUP });
 }
 
-static void matrix_i8(const zn_matrix_i8_args *a, i8_product product, zn_range r)
+static inline void matrix_i8(const zn_matrix_i8_args *a, i8_product product, zn_range r)
 {
     const int64_t strips = zn_matrix_i8_strips(a);
     scratch *t = r.scratch;
