@@ -6,13 +6,13 @@
 #include "kernels/simd.h"
 
 enum {
-    PAIRS = 3,     /* of rows in a tile */
-    DUOS = 4,      /* of outputs in a panel */
-    EIGHTS = 4,    /* instructions of two rows by two outputs in a group */
+    PAIRS = 3,  /* of rows in a tile */
+    DUOS = 4,   /* of outputs in a panel */
+    EIGHTS = 4, /* instructions of two rows by two outputs in a group */
     TALL = 2 * PAIRS,
-    NEAR = 48,     /* rows that are multiplied with all panels of a strip, one after the other */
+    NEAR = 48, /* rows that are multiplied with all panels of a strip, one after the other */
     TILES = NEAR / TALL,
-    PIECES = 4     /* of DEPTH inputs; their panels are filled before rows are multiplied with them */
+    PIECES = 4 /* of DEPTH inputs; their panels are filled before rows are multiplied with them */
 };
 _Static_assert((int)PANEL == 2 * (int)DUOS && (int)NEAR % (int)TALL == 0, "whole panels and tiles");
 
@@ -71,22 +71,32 @@ static void order_panel(const panel *from, int groups, bool split, duo_group *to
     }
 }
 
-/* Two rows, which may be the same one. */
+/* Eight inputs of each of two rows. */
+VEC_INLINE void order_eights(const int8_t *x0, const int8_t *x1, int8_t *to, int8_t *next)
+{
+    const int64x2_t v0 = vreinterpretq_s64_s8(vld1q_s8(x0)), v1 = vreinterpretq_s64_s8(vld1q_s8(x1));
+    vst1q_s8(to, vreinterpretq_s8_s64(vzip1q_s64(v0, v1)));
+    vst1q_s8(next, vreinterpretq_s8_s64(vzip2q_s64(v0, v1)));
+}
+
+/* Two rows, which may be the same one. The inputs of the next piece are fetched. */
 static void order_pair(const zn_matrix_i8_args *a, int64_t row, int64_t next, int first, int groups, int p,
                        row_group *to)
 {
-    const int64_t all = a->in / ZN_I8_GROUP;
+    const int64_t all = a->in / ZN_I8_GROUP, at = row * all + first / ZN_I8_GROUP, step = (next - row) * all;
     const int8_t *x0 = (const int8_t *)a->x.codes + row * a->in + first, *x1 = x0 + (next - row) * a->in;
-    const int64_t at0 = row * all + first / ZN_I8_GROUP, at1 = next * all + first / ZN_I8_GROUP;
-    for (int g = 0; g < groups; g++) {
-        for (int k = 0; k < EIGHTS; k += 2) {
-            const int64x2_t v0 = vreinterpretq_s64_s8(vld1q_s8(x0 + g * ZN_I8_GROUP + 8 * k)),
-                            v1 = vreinterpretq_s64_s8(vld1q_s8(x1 + g * ZN_I8_GROUP + 8 * k));
-            vst1q_s8(to[g].codes[k][p][0], vreinterpretq_s8_s64(vzip1q_s64(v0, v1)));
-            vst1q_s8(to[g].codes[k + 1][p][0], vreinterpretq_s8_s64(vzip2q_s64(v0, v1)));
-        }
-        vst1q_f32(to[g].scales[p][0], vcombine_f32(vdup_n_f32(a->x.scales[at0 + g]), vdup_n_f32(a->x.scales[at1 + g])));
-        vst1q_f32(to[g].sums[p][0], vcombine_f32(vdup_n_f32(a->x.sums[at0 + g]), vdup_n_f32(a->x.sums[at1 + g])));
+    const float *scales = a->x.scales + at, *sums = a->x.sums + at;
+    for (const row_group *end = to + groups; to < end; to++) {
+        __builtin_prefetch(x0 + DEPTH, 0, 2);
+        __builtin_prefetch(x1 + DEPTH, 0, 2);
+        order_eights(x0, x1, to->codes[0][p][0], to->codes[1][p][0]);
+        order_eights(x0 + 16, x1 + 16, to->codes[2][p][0], to->codes[3][p][0]);
+        vst1q_f32(to->scales[p][0], vcombine_f32(vld1_dup_f32(scales), vld1_dup_f32(scales + step)));
+        vst1q_f32(to->sums[p][0], vcombine_f32(vld1_dup_f32(sums), vld1_dup_f32(sums + step)));
+        x0 += ZN_I8_GROUP;
+        x1 += ZN_I8_GROUP;
+        scales++;
+        sums++;
     }
 }
 
@@ -117,17 +127,15 @@ VEC_INLINE void multiply_pairs(const int pairs, const bool split, const bool sum
                     for (int k = EIGHTS / parts * part; k < EIGHTS / parts * (part + 1); k++)
                         dots[p][d] =
                             vmmlaq_s32(dots[p][d], vld1q_s8(x[g].codes[k][p][0]), vld1q_s8(w[g].codes[k][d][0]));
-                    const float32x4_t dot =
-                        vfmaq_f32(vld1q_f32(factors[1][d][0]), vreinterpretq_f32_s32(dots[p][d]),
-                                  vld1q_f32(factors[0][d][0]));
+                    const float32x4_t dot = vfmaq_f32(vld1q_f32(factors[1][d][0]), vreinterpretq_f32_s32(dots[p][d]),
+                                                      vld1q_f32(factors[0][d][0]));
                     sums[p][d] = vfmaq_f32(sums[p][d], dot, vld1q_f32(x[g].scales[p][0]));
                 }
         }
         if (summed)
             for (int p = 0; p < pairs; p++)
                 for (int d = 0; d < DUOS; d++)
-                    sums[p][d] =
-                        vfmaq_f32(sums[p][d], vld1q_f32(w[g].factors[2][d][0]), vld1q_f32(x[g].sums[p][0]));
+                    sums[p][d] = vfmaq_f32(sums[p][d], vld1q_f32(w[g].factors[2][d][0]), vld1q_f32(x[g].sums[p][0]));
     }
 }
 
@@ -216,20 +224,32 @@ typedef void (*tile_fn)(const row_group *x, const duo_group *w, int groups, floa
 /* ---- a unit ---- */
 
 /* Copies sums of rows [row,row+rows) and outputs [column,column+columns), at most a tile, from or to y. */
+static void move_part(const zn_matrix_i8_args *a, int64_t row, int rows, int column, int columns, bool out,
+                      float32x4_t sums[PAIRS][DUOS])
+{
+    for (int r = 0; r < rows; r++)
+        for (int c = 0; c < columns; c++) {
+            float *y = a->y + (row + r) * a->out + column + c;
+            float *sum = (float *)&sums[r / 2][c / 2] + r % 2 * 2 + c % 2;
+            *(out ? y : sum) = *(out ? sum : y);
+        }
+}
+
 static void move_sums(const zn_matrix_i8_args *a, int64_t row, int rows, int column, int columns, bool out,
                       float32x4_t sums[PAIRS][DUOS])
 {
-    for (int r = 0; r < rows; r++) {
-        float *y = a->y + (row + r) * a->out + column;
-        float line[PANEL];
-        if (!out)
-            memcpy(line, y, sizeof(float) * (size_t)columns);
-        for (int d = 0; d < DUOS; d++) {
-            float *two = (float *)&sums[r / 2][d] + r % 2 * 2;
-            memcpy(out ? line + 2 * d : two, out ? two : line + 2 * d, 2 * sizeof(float));
-        }
-        if (out)
-            memcpy(y, line, sizeof(float) * (size_t)columns);
+    if (rows < TALL || columns < PANEL) {
+        move_part(a, row, rows, column, columns, out, sums);
+        return;
+    }
+    for (int p = 0; p < PAIRS; p++) {
+        float *y0 = a->y + (row + 2 * p) * a->out + column, *y1 = y0 + a->out;
+        for (int d = 0; d < DUOS; d++)
+            if (out) {
+                vst1_f32(y0 + 2 * d, vget_low_f32(sums[p][d]));
+                vst1_f32(y1 + 2 * d, vget_high_f32(sums[p][d]));
+            } else
+                sums[p][d] = vcombine_f32(vld1_f32(y0 + 2 * d), vld1_f32(y1 + 2 * d));
     }
 }
 
