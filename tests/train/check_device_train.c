@@ -97,8 +97,9 @@ int main(void)
     }
     must(zn_pool_new(2, &pool));
     check("taesd", "size: 16\nsteps: 9\nwarmup: 0\nlr: 1e-3\nema: 0.9\nloss: {mse: 1, l1: 1, bands: 0.3, ssim: 0.1}\n");
-    check("zenith-r", "size: 16\nsteps: 5\nwarmup: 0\nlr: 1e-3\nloss: {l1: 1, bands: 0.3, chroma: 0.2, texture: 1, "
-                      "discriminator: 0.05}\n");
+    check("zenith-r",
+          "size: 16\nsteps: 5\nwarmup: 0\nlr: 1e-3\nloss: {l1: 1, bands: 0.3, chroma: 0.2, texture: 1, contrast: 1, "
+          "discriminator: 0.05}\n");
     zn_device_close(device);
     zn_pool_free(pool);
     printf("%d failures\n", failures);

@@ -64,8 +64,8 @@ static double value_of(probe *p)
 static void gradients_are_right(void **state)
 {
     (void)state;
-    static const loss_fn losses[] = { zn_laplacian_loss,      zn_haar_loss,   zn_ssim_loss,   zn_mean_square_error,
-                                      zn_mean_absolute_error, zn_chroma_loss, zn_texture_loss };
+    static const loss_fn losses[] = { zn_laplacian_loss,      zn_haar_loss,   zn_ssim_loss,    zn_mean_square_error,
+                                      zn_mean_absolute_error, zn_chroma_loss, zn_texture_loss, zn_contrast_loss };
     for (size_t k = 0; k < sizeof losses / sizeof *losses; k++) {
         probe p = open_probe(losses[k]);
         float *start = zn_alloc(sizeof(float) * FLOATS), *way = zn_alloc(sizeof(float) * FLOATS);

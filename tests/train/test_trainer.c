@@ -49,9 +49,10 @@ static float *some_pictures(int count)
 static void an_objective_is_the_sum_of_its_terms(void **state)
 {
     (void)state;
-    const zn_recipe r = recipe_of("size: 16\nsteps: 5\nwarmup: 0\nlr: 1e-3\nema: 0\nloss: {mse: 2, l1: 1, huber: 0.5, "
-                                  "bands: 0.3, haar: 0.2, chroma: 0.2, texture: 0.5, ssim: 0.1, kl: 0.01, "
-                                  "discriminator: 0.05, discriminator_start: 0.6}\n");
+    const zn_recipe r =
+        recipe_of("size: 16\nsteps: 5\nwarmup: 0\nlr: 1e-3\nema: 0\nloss: {mse: 2, l1: 1, huber: 0.5, "
+                  "bands: 0.3, haar: 0.2, chroma: 0.2, texture: 0.5, contrast: 0.5, ssim: 0.1, kl: 0.01, "
+                  "discriminator: 0.05, discriminator_start: 0.6}\n");
     zn_model *m = small_model("zenith-r", 8, 4);
     zn_pool *pool;
     zn_trainer *t;
@@ -59,7 +60,7 @@ static void an_objective_is_the_sum_of_its_terms(void **state)
     assert_int_equal(zn_pool_new(2, &pool), ZN_OK);
     assert_int_equal(zn_trainer_new(&(zn_trainer_options){ .model = m, .recipe = &r, .pool = pool, .batch = 2 }, &t),
                      ZN_OK);
-    assert_int_equal(t->objective.count, 10);
+    assert_int_equal(t->objective.count, 11);
     for (int step = 0; step < 5; step++) {
         double loss, sum = 0;
         assert_int_equal(zn_trainer_step(t, pictures, pictures, &loss), ZN_OK);

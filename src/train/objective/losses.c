@@ -61,6 +61,28 @@ zn_node *zn_texture_loss(zn_node *a, zn_node *b)
                   zn_mean_absolute_error(detail_around(colour_differences(a)), detail_around(colour_differences(b))));
 }
 
+/* Standard deviation of every channel of every image: the mean of x times x normalised. */
+static zn_node *deviation(zn_node *x)
+{
+    const int64_t channels = x->shape.dim[3];
+    zn_node *means = zn_reshape(zn_sample_mean(x), ZN_SHAPE(x->shape.dim[0], 1, 1, channels));
+    zn_node *ones = zn_ones_like(zn_frames(&means, 1, (const int32_t[]){ 0 }, 1)); /* one for each channel */
+    return zn_sample_mean(zn_multiply(x, zn_group_norm(x, ones, zn_scale(ones, 0), (int)channels, 1e-6f)));
+}
+
+/* The finest Laplacian band of R - G, B - G and G, the colours four times: they are that much weaker in photos. */
+static zn_node *finest_band(zn_node *x)
+{
+    static const int32_t green[] = { 1 };
+    zn_node *opponent = zn_concat(zn_scale(colour_differences(x), 4), zn_select_channels(x, green, 1));
+    return zn_sub(opponent, zn_upsample2(zn_downsample2(opponent)));
+}
+
+zn_node *zn_contrast_loss(zn_node *a, zn_node *b)
+{
+    return is_even(a) ? zn_mean_absolute_error(deviation(finest_band(a)), deviation(finest_band(b))) : NULL;
+}
+
 /* Pixel `index` of every 2x2 square. */
 static zn_node *corner(zn_node *patches, int index)
 {
@@ -166,6 +188,8 @@ void zn_add_picture_terms(zn_objective *o, const zn_recipe *r, zn_node *y, zn_no
         zn_objective_add(o, "chroma", zn_chroma_loss(y, target), (zn_ramp){ .to = r->chroma });
     if (r->texture > 0 && is_even(y))
         zn_objective_add(o, "texture", zn_texture_loss(y, target), (zn_ramp){ .to = r->texture });
+    if (r->contrast > 0 && is_even(y))
+        zn_objective_add(o, "contrast", zn_contrast_loss(y, target), (zn_ramp){ .to = r->contrast });
     if (r->ssim > 0)
         zn_objective_add(o, "ssim", zn_ssim_loss(y, target), (zn_ramp){ .to = r->ssim });
     if (o->lpips[0])

@@ -94,6 +94,9 @@ zn_node *zn_haar_loss(zn_node *a, zn_node *b);
  */
 zn_node *zn_chroma_loss(zn_node *a, zn_node *b);
 zn_node *zn_texture_loss(zn_node *a, zn_node *b);
+/* How strong the finest band of each image is as a whole, in R - G, B - G and G: a decoder that guesses half of the
+ * fine colour pays nothing for its place here, only for its amount. NULL where the sides are odd. */
+zn_node *zn_contrast_loss(zn_node *a, zn_node *b);
 /* The perceptual distance by a model of LPIPS, whose parameters are bound and get names after its own. */
 zn_node *zn_lpips_loss(const zn_model *m, zn_node *a, zn_node *b);
 

@@ -75,6 +75,7 @@ static const key keys[] = {
     { "loss.haar", NUMBER, FIELD(haar), 0, 1e6, NULL },
     { "loss.chroma", NUMBER, FIELD(chroma), 0, 1e6, NULL },
     { "loss.texture", NUMBER, FIELD(texture), 0, 1e6, NULL },
+    { "loss.contrast", NUMBER, FIELD(contrast), 0, 1e6, NULL },
     { "loss.ssim", NUMBER, FIELD(ssim), 0, 1e6, NULL },
     { "loss.lpips", NUMBER, FIELD(lpips), 0, 1e6, NULL },
     { "loss.lpips_model", TEXT, FIELD(lpips_model), 0, 0, NULL },

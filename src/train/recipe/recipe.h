@@ -92,7 +92,7 @@ typedef struct zn_recipe {
     double ema;         /* decay of the averaged weights; 0: none */
     int ema_warmup;     /* 1: the decay rises to that over the first steps, or the first weights would linger */
     /* weights of the losses */
-    double mse, l1, huber, bands, haar, chroma, texture, ssim, lpips, kl, discriminator;
+    double mse, l1, huber, bands, haar, chroma, texture, contrast, ssim, lpips, kl, discriminator;
     char lpips_model[64];        /* weights of lpips */
     double kl_rise;              /* share of the run in which the weight of kl rises from 0 */
     double discriminator_start;  /* share of the run before the discriminator takes part */
