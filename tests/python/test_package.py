@@ -532,6 +532,8 @@ class Progress(Case):
         for n in range(4):
             zenith.write(self.folder / "images" / f"{n}.png", photo(64, 64, n))
         (self.folder / "r.yaml").write_text("model: taesd\nbatch: 2\nsize: 64\nsteps: 100000\nheld_out: 0\n")
+        # Jobs in the background of a script start with SIGINT ignored, and Python leaves it so.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         timer = threading.Timer(0, os.kill, (os.getpid(), signal.SIGINT))
 
         def progress(p):
