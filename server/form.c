@@ -179,6 +179,32 @@ static zn_status add_options(sv_form *form, const zn_json_node *object)
     return ZN_OK;
 }
 
+/* {"lr": 1e-3} is the field lr=0.001. */
+static zn_status add_settings(sv_form *form, const zn_json_node *object)
+{
+    ZN_JSON_EACH(key, object)
+    {
+        const char *name = zn_json_string(key);
+        sv_field *f = NULL;
+        if (!name)
+            continue;
+        ZN_TRY(add_scalar(form, "settings", key + 1, &f));
+        if (!f)
+            return ZN_FAIL(ZN_EINVALID, "the setting %.60s must be a number, a text or true or false", name);
+        const size_t length = strlen(name), size = length + 1 + f->size;
+        char *bytes = malloc(size + 1);
+        if (!bytes)
+            return no_memory();
+        memcpy(bytes, name, length);
+        bytes[length] = '=';
+        memcpy(bytes + length + 1, f->bytes, f->size + 1);
+        free(f->bytes);
+        f->bytes = bytes;
+        f->size = size;
+    }
+    return ZN_OK;
+}
+
 static zn_status add_object(sv_form *form, const zn_json_node *root)
 {
     if (root->kind != ZN_JSON_OBJECT)
@@ -188,6 +214,8 @@ static zn_status add_object(sv_form *form, const zn_json_node *root)
         const char *name = zn_json_string(key);
         if (name && !strcmp(name, "options"))
             ZN_TRY(add_options(form, key + 1));
+        else if (name && !strcmp(name, "settings") && key[1].kind == ZN_JSON_OBJECT)
+            ZN_TRY(add_settings(form, key + 1));
         else if (name)
             ZN_TRY(add_member(form, name, key + 1));
     }

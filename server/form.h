@@ -1,7 +1,8 @@
 /* The content of a request, whether it came as JSON or as multipart/form-data: fields with a name and bytes.
  *
  * From JSON every string, number and boolean of the top object becomes a field, elements of arrays become fields of the
- * same name, and members of "options" become fields that are marked as options. */
+ * same name, members of "options" become fields that are marked as options, and members of "settings" fields of that
+ * name with "KEY=VALUE". */
 #ifndef ZN_SERVER_FORM_H
 #define ZN_SERVER_FORM_H
 

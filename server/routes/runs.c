@@ -193,18 +193,37 @@ static zn_status take_settings(const sv_form *form, sv_run_request *q)
     return ZN_OK;
 }
 
+static zn_status take_number(const sv_form *form, const char *name, double least, int64_t *out)
+{
+    const double v = sv_form_number(form, name, least - 1);
+    if (!sv_form_text(form, name))
+        return ZN_OK;
+    if (!(v >= least && v <= 1e9))
+        return ZN_FAIL(ZN_EINVALID, "%s must be a number from %g to 1000000000", name, least);
+    *out = (int64_t)v;
+    return ZN_OK;
+}
+
+static zn_status take_precision(const char *name, sv_run_request *q)
+{
+    for (int i = ZN_PRECISION_F32; name && i <= ZN_PRECISION_BF16; i++)
+        if (!strcmp(name, zn_precision_name(i))) {
+            q->precision = i;
+            return ZN_OK;
+        }
+    return name ? ZN_FAIL(ZN_EINVALID, "precision must be f32 or bf16, not '%.60s'", name) : ZN_OK;
+}
+
 static zn_status take_request(const sv_request *r, const sv_form *form, sv_run_request *q, char **from)
 {
-    const char *precision = sv_form_text(form, "precision"), *model = sv_form_text(form, "from");
+    const char *model = sv_form_text(form, "from");
     q->recipe = sv_form_text(form, "recipe");
-    q->steps = (int64_t)sv_form_number(form, "steps", 0);
-    q->seed = (int64_t)sv_form_number(form, "seed", -1);
-    for (int i = ZN_PRECISION_F32; precision && i <= ZN_PRECISION_BF16; i++)
-        q->precision = strcmp(precision, zn_precision_name(i)) ? q->precision : i;
+    q->seed = -1;
     if (!is_preset(q->recipe))
         return ZN_FAIL(ZN_EINVALID, "recipe must be one of GET /api/recipes, not '%.60s'", q->recipe ? q->recipe : "");
-    if (q->steps < 0 || q->steps > 1000000000)
-        return ZN_FAIL(ZN_EINVALID, "steps must be a number from 1 to 1000000000");
+    ZN_TRY(take_number(form, "steps", 1, &q->steps));
+    ZN_TRY(take_number(form, "seed", 0, &q->seed));
+    ZN_TRY(take_precision(sv_form_text(form, "precision"), q));
     if (model && *model && !(*from = sv_model_path(sv_server_of(r)->models, model, 0)))
         return ZN_FAIL(ZN_ENOTFOUND, "no model is called '%.80s'", model);
     q->from = *from;

@@ -18,7 +18,12 @@ def test_start():
     recipe = server.json("GET", "/api/recipes")["recipes"][0]["name"]
     for fields, status, words in (({}, 400, "recipe"), ({"recipe": "../x.yaml"}, 400, "recipe"), ({"recipe": recipe}, 400, "data is missing"),
                                   ({"recipe": recipe, "data": "/etc"}, 404, "no folder"), ({"recipe": recipe, "data": "photos", "name": "../x"}, 400, "letters"),
-                                  ({"recipe": recipe, "data": "photos", "settings": ["labels=/etc/passwd"]}, 400, "file")):
+                                  ({"recipe": recipe, "data": "photos", "settings": ["labels=/etc/passwd"]}, 400, "file"),
+                                  ({"recipe": recipe, "data": "photos", "settings": {"labels": "/etc/passwd"}}, 400, "file"),
+                                  ({"recipe": recipe, "data": "photos", "settings": {"batch": [2]}}, 400, "the setting batch must be"),
+                                  ({"recipe": recipe, "data": "photos", "precision": "int8"}, 400, "precision must be f32 or bf16"),
+                                  ({"recipe": recipe, "data": "photos", "steps": "many"}, 400, "steps must be a number"),
+                                  ({"recipe": recipe, "data": "photos", "seed": -3}, 400, "seed must be a number")):
         assert words in server.json("POST", "/api/runs", fields, expect=status)["error"]["message"], fields
     run_ = server.json("POST", "/api/runs", {"name": "first", "recipe": "taesd", "data": "photos", "steps": 100000, "settings": SMALL}, expect=201)
     same((run_["name"], run_["state"]), ("first", "running"), "run")
@@ -52,6 +57,14 @@ def test_survives():
     wait_for("the stop", lambda: state("first")["state"] == "stopped")
 
 
+def test_settings_by_name():
+    """An object means the same as KEY=VALUE."""
+    for name, settings in (("pairs", SMALL), ("named", {"batch": 2, "size": 16, "warmup": 1, "held_out": 30, "eval_every": 2})):
+        server.json("POST", "/api/runs", {"name": name, "recipe": "taesd", "data": "photos", "steps": 2, "seed": 1, "settings": settings}, expect=201)
+        wait_for("the end", lambda: state(name)["state"] == "finished")
+    same(content("runs/named/model.safetensors"), content("runs/pairs/model.safetensors"), "model")
+
+
 def test_uploaded_images():
     run_ = server.form("/api/runs", [("name", "mine"), ("recipe", "taesd"), ("steps", 2), *(("settings", s) for s in SMALL),
                                      *(("file", (f"{n}.png", content(f"photos/{n}.png"))) for n in range(6))], 201)
@@ -61,7 +74,7 @@ def test_uploaded_images():
         same(server.ask("GET", f"/api/runs/mine/samples/{file}")[1][:4], b"\x89PNG", file)
     # The model that came out is at once one of the server's.
     same(server.job("reconstruct", ["photos/1.png"], model="run:mine")["state"], "done", "the run's model")
-    same(sorted(r["name"] for r in server.json("GET", "/api/runs")["runs"]), ["first", "mine"], "runs")
+    same(sorted(r["name"] for r in server.json("GET", "/api/runs")["runs"]), ["first", "mine", "named", "pairs"], "runs")
 
 
 def test_a_bad_image_leaves_nothing():
@@ -75,4 +88,4 @@ def test_end():
     server.stop()
 
 
-main(test_start, test_stop_and_resume, test_survives, test_uploaded_images, test_a_bad_image_leaves_nothing, test_end)
+main(test_start, test_stop_and_resume, test_survives, test_settings_by_name, test_uploaded_images, test_a_bad_image_leaves_nothing, test_end)
