@@ -202,11 +202,16 @@ static void a_stage_trains_its_part_alone(void **state)
     static const struct {
         const char *run, *stages;
         zn_part part;
-    } cases[] = { { "prune_encoder", "distill: {encoder: 3, decoder: 0, joint: 0}\n", ZN_ENCODER },
-                  { "prune_decoder", "distill: {encoder: 0, decoder: 3, joint: 0}\n", ZN_DECODER } };
+    } cases[] = {
+        { "prune_encoder", "distill: {encoder: 3, decoder: 0, joint: 0}\n", ZN_ENCODER },
+        { "prune_decoder", "distill: {encoder: 0, decoder: 3, joint: 0}\n", ZN_DECODER },
+        { "teacher_latents", /* all of them: nothing tells the encoder to change */
+          "weight_decay: 0\nloss: {latent: 0}\ndistill: {encoder: 0, decoder: 0, joint: 3, teacher_latents: 1}\n",
+          ZN_DECODER }
+    };
     char data[128], text[300];
     snprintf(data, sizeof data, "%s/pictures", folder);
-    for (int i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char run[128], path[192], student[128];
         snprintf(run, sizeof run, "%s/%s", folder, cases[i].run);
         snprintf(path, sizeof path, "%s/model.safetensors", run);

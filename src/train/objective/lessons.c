@@ -4,6 +4,8 @@
  * training knows of, turns the student's channels into the teacher's. Stages that start as the teacher's need none. */
 #include "train/objective/objective.h"
 
+#include "base/fail.h"
+
 /* Huber's distance forgives what the first steps get wrong; then the plain square counts. */
 static const double huber_share = 0.2;
 static const float huber_knee = 0.3f;
@@ -109,23 +111,41 @@ zn_status zn_add_decoder_lesson(zn_objective *o, const zn_objective_options *k)
     return ZN_OK;
 }
 
-/* Without the teacher's latents before it as well, the decoder would soon understand those of its own encoder alone. */
+/* The student's latents of the first images of the batch, the teacher's of the others. */
+static zn_node *mixed_latents(const zn_objective_options *k, zn_node *own, zn_node *teachers)
+{
+    const int batch = k->batch, first = batch - (int)(k->recipe->teacher_latents * batch + 0.5);
+    int32_t *from = zn_arena_alloc(zn_graph_arena(own->graph), sizeof *from * (size_t)batch);
+    if (!from)
+        return zn_graph_poison(own->graph, ZN_ENOMEM, "out of memory while building a graph");
+    for (int i = 0; i < batch; i++)
+        from[i] = i < first ? i : batch + i;
+    return zn_frames((zn_node *[]){ own, teachers }, 2, from, batch);
+}
+
+/* Without the teacher's latents as well, the decoder would soon understand those of its own encoder alone. */
 zn_status zn_add_joint_lesson(zn_objective *o, const zn_objective_options *k)
 {
+    const bool has_encoder = k->teacher->info.has_encoder;
+    const double mixed = k->recipe->teacher_latents, weight = k->recipe->latent_mse;
+    if (mixed > 0 && (!has_encoder || zn_objective_clips(k)))
+        return ZN_FAIL(ZN_EINVALID, "distill.teacher_latents needs %s",
+                       has_encoder ? "images, not videos" : "a teacher with an encoder");
     zn_node *z = zn_learning_encoder(o, k);
-    o->output = zn_part_of(k->model, ZN_DECODER, "", z, zn_objective_clips(k));
+    zn_node *wanted = has_encoder && (mixed > 0 || weight > 0) ? teacher_part(k, ZN_ENCODER, o->input) : NULL;
+    zn_node *seen = mixed > 0 ? mixed_latents(k, z, wanted) : z;
+    o->output = zn_part_of(k->model, ZN_DECODER, "", seen, zn_objective_clips(k));
     o->learns[ZN_ENCODER] = o->learns[ZN_DECODER] = true;
     zn_graph_name_layer(o->graph, "loss");
     zn_add_picture_terms(o, k->recipe, o->output, o->target);
-    if (k->recipe->latent_mse <= 0)
+    if (weight <= 0)
         return ZN_OK;
-    const zn_ramp weight = { .to = k->recipe->latent_mse };
-    if (!k->teacher->info.has_encoder) { /* still its language */
-        zn_objective_add(o, "latent", zn_mean_square_error(teacher_part(k, ZN_DECODER, z), o->target), weight);
+    if (!has_encoder) { /* still its language */
+        zn_objective_add(o, "latent", zn_mean_square_error(teacher_part(k, ZN_DECODER, z), o->target),
+                         (zn_ramp){ .to = weight });
         return ZN_OK;
     }
-    zn_node *wanted = teacher_part(k, ZN_ENCODER, o->input);
-    zn_objective_add(o, "latent", zn_mean_square_error(z, wanted), weight);
+    zn_objective_add(o, "latent", zn_mean_square_error(z, wanted), (zn_ramp){ .to = weight });
     zn_objective_add(o, "decoder",
                      zn_mean_absolute_error(decode_disturbed(o, k, wanted), teacher_part(k, ZN_DECODER, wanted)),
                      (zn_ramp){ .to = 1 });

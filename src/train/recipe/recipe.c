@@ -97,6 +97,7 @@ static const key keys[] = {
     { "distill.gan", INTEGER, FIELD(gan_steps), 0, 1e9, NULL },
     { "distill.joint_lr", NUMBER, FIELD(joint_lr), 0, 10, NULL },
     { "distill.inherited_lr", NUMBER, FIELD(inherited_lr), 0, 10, NULL },
+    { "distill.teacher_latents", NUMBER, FIELD(teacher_latents), 0, 1, NULL },
     { "distill.jitter", NUMBER, FIELD(jitter), 0, 10, NULL },
     { "damage.mix", CHOICE, FIELD(damage.kind), 0, 0, "plain photo upscale" },
     { "damage.clean", NUMBER, FIELD(damage.clean), 0, 1, NULL },

@@ -108,9 +108,10 @@ typedef struct zn_recipe {
     zn_recipe_start start;
     int64_t encoder_steps, decoder_steps, joint_steps, gan_steps;
     double joint_lr, jitter;
-    double inherited_lr;  /* factor of lr for parameters that start with the teacher's values */
-    zn_damage_mix damage; /* of images that a restorer learns from */
-    int held_out;         /* percent of the images kept for evaluation */
+    double teacher_latents; /* once both parts learn: share of a batch that the decoder gets as the teacher's latents */
+    double inherited_lr;    /* factor of lr for parameters that start with the teacher's values */
+    zn_damage_mix damage;   /* of images that a restorer learns from */
+    int held_out;           /* percent of the images kept for evaluation */
     int64_t eval_every, checkpoint_every;
     /* of a field, or behind a mask: shares of an image's pixels that its encoder sees, drawn between these, and that it
      * is asked for */
