@@ -14,6 +14,11 @@ sed 's/\\-/-/g; s/\\f[A-Z]//g' "$SOURCE/man/zenith.1" >page
 for command in $commands; do
     grep -qE "^\.B $command\$" page || echo "the manual page lacks the command $command"
     grep -qE "^zenith $command( |\$)" page || echo "the synopsis lacks the command $command"
+    # What the help has in brackets, nobody must give.
+    for option in $(zenith help $command | sed -n '1,/^$/p' | grep -oE '\[-[a-z-]+' | tr -d '['); do
+        ! grep -E "^zenith $command .*\[OPTIONS\]\$" page | grep -e "$option " | grep -vE "\[[^]]*$option" ||
+            echo "the synopsis of $command does not say that $option may be left out"
+    done
 done
 for command in $commands; do zenith help $command; done | sed -nE 's/^  (-., |    )(--[a-z0-9-]+).*/\2/p' | sort -u >options
 [[ $(wc -l <options) -ge 20 ]] || echo "too few options found"
