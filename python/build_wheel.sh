@@ -16,7 +16,7 @@ cp -L "$library" "$files/lib/libzenith.so.0"
 ldd "$library" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' |
     grep -vE '/(libc|libm|libdl|librt|libpthread|libgcc_s|libstdc\+\+|ld-linux[^/]*)\.so' | xargs -r -I{} cp -L {} "$files/lib/"
 if command -v strip >/dev/null; then strip --strip-unneeded "$files"/lib/*.so*; fi
-cp "$here"/../weights/*.safetensors "$here"/../weights/*.LICENSE "$files/share/zenith/models/"
+cp -r "$here/../weights/." "$files/share/zenith/models/" # with the folders, and the README, which names sources and licences
 
 cd "$here"
 wheel=$(ZENITH_WHEEL_FILES=$files python3 -c 'import sys, build_backend; print(build_backend.build_wheel(sys.argv[1]))' "$out")

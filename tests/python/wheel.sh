@@ -27,6 +27,20 @@ one/bin/python use.py "$root/assets/demo.png" wheel.png || fail "the wheel does 
 "$program" reconstruct -q "$root/assets/demo.png" -m zenith-r -o program.png >/dev/null || exit 1
 cmp wheel.png program.png || fail "the wheel and the program differ"
 
+# Every bundled model is there, and the licences of what others made.
+cat >all.py <<'END'
+import os, zenith
+carried = os.path.join(os.path.dirname(zenith.__file__), "share", "zenith", "models")
+print(*sorted(os.path.relpath(os.path.join(folder, name), carried) for folder, _, names in os.walk(carried) for name in names), sep="\n")
+zenith.Generator().generate("a portrait of a smiling woman", steps=1, seed=1).write("woman.png")
+for name in ("diffae-faces", "diffae-pets"):
+    d = zenith.DiffAE(name)
+    d.edit("woman.png", d.attributes[0], encode_steps=0, steps=2)
+END
+one/bin/python all.py >carried || fail "a bundled model does not work"
+(cd "$root/weights" && find . -type f -printf '%P\n' | LC_ALL=C sort) >bundled
+LC_ALL=C sort carried | diff - bundled || fail "the wheel carries other weights than the project"
+
 # The package alone: it says what is missing, and works with a library of the system.
 cp -r "$root/python" source
 two/bin/pip install -q ./source || fail "pip install of the source failed"
