@@ -23,14 +23,25 @@ float *zn_node_tail(const zn_node *n) { return (float *)((char *)n->data + resul
 
 static bool on_device(const zn_prepare *p) { return (p->cpu & ZN_CPU_CUDA) != 0; }
 
-/* The CPU's convolutions multiply bf16 maps as they are. */
-static bool cpu_pays(const zn_prepare *p) { return p->constant_parameters && (p->cpu & ZN_CPU_AMX_BF16); }
-
-static zn_type type_for(const zn_prepare *p)
+static bool keeps_values(const zn_graph *g)
 {
-    return p->math == ZN_PRECISION_BF16 && (on_device(p) || cpu_pays(p)) ? ZN_TYPE_BF16
-           : p->math == ZN_PRECISION_F16 && on_device(p)                 ? ZN_TYPE_F16
-                                                                         : ZN_TYPE_F32;
+    for (int i = 0; i < zn_graph_count(g); i++)
+        if (zn_graph_at(g, i)->partner)
+            return true;
+    return false;
+}
+
+/* AMX multiplies bf16 maps as they are. Elsewhere they save memory alone, which is most where frames are kept. */
+static bool cpu_pays(const zn_graph *g, const zn_prepare *p)
+{
+    return p->constant_parameters && (p->cpu & ZN_CPU_AMX_BF16 || keeps_values(g));
+}
+
+static zn_type type_for(const zn_graph *g, const zn_prepare *p)
+{
+    return p->math == ZN_PRECISION_BF16 && (on_device(p) || cpu_pays(g, p)) ? ZN_TYPE_BF16
+           : p->math == ZN_PRECISION_F16 && on_device(p)                    ? ZN_TYPE_F16
+                                                                            : ZN_TYPE_F32;
 }
 
 static zn_node_types types_of(const zn_node *n, const zn_prepare *p)
@@ -95,7 +106,7 @@ static void mark_used(const zn_graph *g, zn_node *const *outputs, int count, boo
 zn_status zn_types_choose(zn_graph *g, zn_node *const *outputs, int count, const zn_prepare *p)
 {
     const int nodes = zn_graph_count(g);
-    const zn_type type = type_for(p);
+    const zn_type type = type_for(g, p);
     for (int i = 0; i < nodes; i++)
         zn_graph_at(g, i)->type = is_codes(zn_graph_at(g, i)) ? ZN_TYPE_E4M3 : ZN_TYPE_F32;
     if (type == ZN_TYPE_F32)

@@ -1,7 +1,8 @@
 /* Chooses the types of the values of a planned graph: which maps are kept in 16 bits. This is the whole policy:
  *
- * - Only with a precision of 16 bits: on a device; and on a CPU with matrix units for bf16 (AMX), in bf16 and not in
- *   training. Other CPUs have no kernels for such maps, which are F32 there.
+ * - Only with a precision of 16 bits: on a device; and on a CPU in bf16 and not in training, if it has matrix units for
+ *   bf16 maps (AMX) or if the graph keeps values between runs. Other networks have F32 maps on other CPUs, where maps
+ * of bf16 save memory but no time.
  * - A value is 16 bits if the op that computes it can write it so and every op that reads it can read it so
  *   (zn_op.types and zn_op.host_types). So no conversions are needed between steps.
  * - Inputs, outputs, constants and parameters are F32, and so is what a step on the CPU reads or writes in an executor

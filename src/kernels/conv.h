@@ -83,7 +83,7 @@ typedef struct zn_conv_kernel {
     uint32_t cpu;      /* ZN_CPU_ flags that the kernel needs */
     float tolerance;   /* relative RMS error against ref on normal random data */
     bool masks;        /* can apply a mask to its results */
-    /* Optional: which maps may be of the type of `math` instead of F32. NULL: none. */
+    /* Optional: which maps may be of the type of `math`, or BF16 if that is F32, instead of F32. NULL: none. */
     unsigned (*narrow)(const zn_conv_shape *s);
     bool (*supports)(const zn_conv_shape *s);
     /* Optional: whether this kernel costs less than the kernels after it in the list. NULL: always. */

@@ -381,7 +381,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_have_the_bits_of_the_whole),
         cmocka_unit_test(stages_have_the_bits_of_the_whole),
+        cmocka_unit_test(bf16_is_near_f32),
         cmocka_unit_test(large_frames_take_what_layers_retain),
+        cmocka_unit_test(bf16_halves_what_layers_retain),
         cmocka_unit_test(any_number_of_pictures_comes_back),
         cmocka_unit_test(a_picture_is_a_clip),
         cmocka_unit_test(pictures_may_come_together),

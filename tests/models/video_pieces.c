@@ -179,8 +179,32 @@ void stages_have_the_bits_of_the_whole(void **state)
     }
 }
 
+/* With maps and kept frames of 16 bits, where the CPU has them. */
+void bf16_is_near_f32(void **state)
+{
+    (void)state;
+    clip_run *exact = zn_calloc(2, sizeof *exact), *narrow = exact + 1;
+    assert_non_null(exact);
+    for (int i = 0; i < 4; i++) {
+        zn_model *m = wider_wan(i % 2, 32);
+        const zn_part part = i < 2 ? ZN_ENCODER : ZN_DECODER;
+        double error = 0, size = 0;
+        assert_int_equal(run_clip(m, part, ZN_PRECISION_F32, 0, exact), ZN_OK);
+        assert_int_equal(run_clip(m, part, ZN_PRECISION_BF16, 0, narrow), ZN_OK);
+        assert_int_equal(exact->frames, narrow->frames);
+        for (int64_t k = 0; k < zn_shape_count(exact->frame) / exact->frame.dim[0] * exact->frames; k++) {
+            const double difference = (double)narrow->values[k] - (double)exact->values[k];
+            error += difference * difference;
+            size += (double)exact->values[k] * (double)exact->values[k];
+        }
+        assert_true(size > 0 && error <= 0.03 * 0.03 * size);
+        zn_model_free(m);
+    }
+    zn_free(exact);
+}
+
 /* The least budget for decoding with Wan 2.1 of a quarter of the channels, in MiB. Nothing is run. */
-static long least_budget(int width, int height)
+static long least_budget(int width, int height, zn_precision math)
 {
     zn_model *m = quarter_wan();
     zn_pool *pool;
@@ -189,7 +213,8 @@ static long least_budget(int width, int height)
     int frames;
     const zn_shape frame = ZN_SHAPE(1, height / 8, width / 8, zn_model_inputs(m, ZN_DECODER));
     assert_int_equal(zn_pool_new(2, &pool), ZN_OK);
-    assert_int_equal(zn_clip_new(m, ZN_DECODER, frame, &(zn_clip_options){ .pool = pool, .memory = 1 }, &clip), ZN_OK);
+    assert_int_equal(
+        zn_clip_new(m, ZN_DECODER, frame, &(zn_clip_options){ .pool = pool, .math = math, .memory = 1 }, &clip), ZN_OK);
     assert_int_equal(zn_clip_begin(clip, &input, &frames), ZN_ELIMIT);
     const char *least = strstr(zn_error_text(), "the least is ");
     assert_non_null(least);
@@ -203,7 +228,14 @@ static long least_budget(int width, int height)
 void large_frames_take_what_layers_retain(void **state)
 {
     (void)state;
-    assert_in_range(least_budget(1280, 720), 2078, 2470);
+    assert_in_range(least_budget(1280, 720, ZN_PRECISION_F32), 2078, 2470);
+}
+
+/* On any CPU. */
+void bf16_halves_what_layers_retain(void **state)
+{
+    (void)state;
+    assert_in_range(least_budget(1280, 720, ZN_PRECISION_BF16), 1000, 1600);
 }
 
 /* Several pictures at once, as training takes them, know nothing of each other. */

@@ -4,7 +4,9 @@
 
 void pieces_have_the_bits_of_the_whole(void **state);
 void stages_have_the_bits_of_the_whole(void **state);
+void bf16_is_near_f32(void **state);
 void large_frames_take_what_layers_retain(void **state);
+void bf16_halves_what_layers_retain(void **state);
 void pictures_may_come_together(void **state);
 
 #endif

@@ -1,6 +1,7 @@
 /* Convolution; the parts of its gradient are in conv_grad.c. The forward pass chooses a kernel (kernels/conv.h) and
  * packs the weights for it: once if they are constant, otherwise in every run, several convolutions at once. A device
  * packs changing weights itself. */
+#include "base/cpu.h"
 #include "base/fail.h"
 #include "graph/packs.h"
 #include "kernels/coded.h"
@@ -133,6 +134,21 @@ static size_t room_of(const zn_node *n, const zn_conv_kernel *k)
     return k->workspace_bytes ? k->workspace_bytes(&s, n->source[0]->type) : 0;
 }
 
+static bool reads_narrow(const zn_node *n, const zn_conv_kernel *k)
+{
+    const zn_conv_shape s = shape_of(n);
+    return k->narrow && k->narrow(&s) & ZN_CONV_NARROW_X;
+}
+
+/* Bytes for the samples that are read, as floats, where the kernel reads nothing else but the map is 16 bits. They
+ * follow the workspace. */
+static size_t wide_bytes(const zn_node *n, const zn_conv_kernel *k)
+{
+    const zn_node *x = n->source[0];
+    const int64_t count = zn_shape_count(x->shape) / x->shape.dim[0] * overlap_of(n, n->shape.dim[0]).count;
+    return x->type == ZN_TYPE_F32 || reads_narrow(n, k) ? 0 : sizeof(float) * (size_t)count;
+}
+
 static zn_needs needs(const zn_node *n, const zn_prepare *p)
 {
     zn_conv_shape s = shape_of(n);
@@ -143,7 +159,7 @@ static zn_needs needs(const zn_node *n, const zn_prepare *p)
     const bool by_device = weights == REFRESHED_ON_DEVICE || weights == COMPUTED_ON_DEVICE;
     const size_t flipped = by_device ? 0 : flipped_bytes(n);
     return (zn_needs){ .thread_scratch = scratch > flipped ? scratch : flipped,
-                       .shared_scratch = packed_now(k, &s, weights) + room_of(n, k),
+                       .shared_scratch = packed_now(k, &s, weights) + aligned(room_of(n, k)) + wide_bytes(n, k),
                        .refreshed = weights == REFRESHED || weights == REFRESHED_ON_DEVICE ? packed : 0,
                        .packed = weights == PACKED  ? aligned(packed) + flipped
                                  : weights == CODED ? aligned(zn_coded_bytes(packed, type_of(k)))
@@ -233,6 +249,16 @@ static void fill(const zn_node *n, const zn_launch_context *c, const zn_node *re
         zn_launch(c, zn_k_round, count, 1 << 16, &(zn_round_args){ x, (uint16_t *)y });
 }
 
+static void widen(const zn_node *n, const zn_launch_context *c, zn_conv_args *a)
+{
+    const prepared *q = c->prepared;
+    const size_t before = packed_now(q->kernel, &a->s, q->weights) + aligned(room_of(n, q->kernel));
+    const zn_widen_args w = { .x = (const uint16_t *)a->x, .y = (float *)(void *)((char *)c->shared + before) };
+    zn_launch(c, zn_k_widen, (int64_t)(wide_bytes(n, q->kernel) / sizeof(float)), 1 << 16, &w);
+    a->x = w.y;
+    a->x_type = ZN_TYPE_F32;
+}
+
 /* Minimum number of tasks per thread. If there are more units, a thread gets several consecutive ones, so that it
  * reads memory in order. */
 enum { PARTS = 48 };
@@ -263,6 +289,8 @@ static void run(const zn_node *n, const zn_launch_context *c)
     if (room_of(n, q->kernel))
         a.workspace = (char *)c->shared + packed_now(q->kernel, &a.s, q->weights);
     pack_now(n, q, c);
+    if (wide_bytes(n, q->kernel))
+        widen(n, c, &a);
     fill(n, c, residual, 0, o.to);
     fill(n, c, residual, o.to + o.count, n->shape.dim[0]);
     const int64_t units = q->kernel->units(&a.s), grain = units / (PARTS * a.s.threads);
@@ -306,18 +334,23 @@ static zn_node_types types(const zn_node *n, const zn_prepare *p)
 }
 
 /* The CPU copies them two at a time, or converts them; whether there are any depends on the number of frames, on which
- * the rounding must not. A map that is read as a residual is rounded once more for it, so it is 16 bits only where that
- * saves memory: in the largest maps of the network. */
+ * the rounding must not: a residual of 16 bits is not added up to floats. A map that is read as a residual is rounded
+ * once more for it, so it is 16 bits only where that saves memory: in the largest maps of the network. Where
+ * convolutions do not multiply maps of bf16, they are widened first. */
 static zn_node_types host_types(const zn_node *n, const zn_prepare *p)
 {
     enum { LARGE_SHARE = 2 };
     zn_node_types t = types_of_kernel(n, p);
+    if (!(p->cpu & ZN_CPU_AMX_BF16))
+        t.sources |= 1;
     if (spec_of(n)->mask)
         return (zn_node_types){ 0 };
     if (spec_of(n)->results && n->shape.dim[3] % 2)
         t = (zn_node_types){ .sources = t.sources & 1 };
     if (zn_whole_rows(n) * n->shape.dim[2] * LARGE_SHARE < zn_graph_largest_map(n->graph))
         t.sources &= 1;
+    if (spec_of(n)->results)
+        t.alike = t.sources & ~1u;
     return t;
 }
 

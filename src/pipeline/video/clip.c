@@ -227,7 +227,7 @@ void zn_clip_describe(const zn_clip *c, char *text, size_t size)
         return;
     if (p->stages)
         snprintf(how, sizeof how, "in %d stages%s%s", p->stages, p->turns ? " whose weights take turns" : "",
-                 p->lean ? ", lean ones" : "");
+                 p->lean ? ", some lean" : "");
     snprintf(
         text, size,
         "%s: clip of %lldx%lldx%lld %s, %.1f MiB, %.1f MiB of weights, %.1f MiB kept between pieces, %.1f MiB in all",

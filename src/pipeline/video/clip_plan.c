@@ -43,6 +43,7 @@ static zn_status measure_pieces(const zn_clip_work *w, int frames, bool later, z
         if (p->turns && b.run + waiting + b.prepared > own.run + own.packed) {
             own.run = b.run + waiting;
             own.packed = b.prepared;
+            own.peak = i;
         } else if (!p->turns) {
             own.run = larger(own.run, b.run + waiting);
             own.packed += b.prepared;
@@ -54,6 +55,7 @@ static zn_status measure_pieces(const zn_clip_work *w, int frames, bool later, z
         p->run = own.run;
         p->kept = own.kept;
         p->packed = own.packed;
+        p->peak = own.peak;
     }
     return ZN_OK;
 }
@@ -88,16 +90,32 @@ static zn_status refuse(const zn_clip_work *w, size_t need, size_t capacity)
                    height, least, w->options->device ? "device" : "machine", (double)capacity / MIB);
 }
 
+/* Makes the weights of the stage that takes most lean, one stage after the other, until the plan fits or gains nothing.
+ */
+static zn_status slim(zn_clip_work *w, int first_frames, int later_frames, size_t wanted, zn_clip_plan *best)
+{
+    while (total(w, best) > wanted && !(best->lean >> best->peak & 1)) {
+        zn_clip_plan p = { .turns = true, .lean = w->lean = best->lean | 1u << best->peak };
+        ZN_TRY(divide(w, later_frames, &p));
+        ZN_TRY(measure(w, first_frames, later_frames, &p));
+        if (total(w, &p) >= total(w, best))
+            break;
+        *best = p;
+    }
+    return ZN_OK;
+}
+
 zn_status zn_clip_plan_make(zn_clip_work *w, int first_frames, int later_frames, zn_clip_plan *out)
 {
-    enum { WHOLE, STAGES, TURNS, LEAN, WAYS };
+    enum { WHOLE, STAGES, TURNS, WAYS };
     const zn_clip_options *o = w->options;
     const size_t wanted = o->memory ? o->memory : zn_memory_available(ZN_MEMINFO) / 2;
     const size_t capacity = o->memory ? o->memory : machine_memory(o->device);
     zn_clip_plan best = { 0 };
+    w->lean = 0;
     ZN_TRY(zn_clip_agree_types(w, first_frames, later_frames));
     for (int way = WHOLE; way < WAYS; way++) {
-        zn_clip_plan p = { .turns = way >= TURNS, .lean = w->lean = way == LEAN };
+        zn_clip_plan p = { .turns = way == TURNS };
         if (way != WHOLE && o->device)
             break;
         if (way != WHOLE)
@@ -108,6 +126,8 @@ zn_status zn_clip_plan_make(zn_clip_work *w, int first_frames, int later_frames,
         if (total(w, &best) <= wanted)
             break;
     }
+    if (!o->device)
+        ZN_TRY(slim(w, first_frames, later_frames, wanted, &best));
     if (total(w, &best) > capacity)
         return refuse(w, total(w, &best), capacity);
     w->turns = best.turns;

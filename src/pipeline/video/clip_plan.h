@@ -7,13 +7,15 @@
 typedef struct zn_clip_plan {
     int stages;               /* 0: the whole network at once */
     int parts[ZN_CUTS + 1];   /* by stage: what a later piece's frames are divided into */
-    bool turns, lean;         /* see zn_clip_work */
+    bool turns;               /* see zn_clip_work */
+    unsigned lean;            /* likewise */
+    int peak;                 /* the stage that takes most, counted from 0 */
     size_t run, kept, packed; /* bytes of the pieces that take most: of what runs at a time; kept; of packed weights */
     double first, later;      /* operations of a piece */
 } zn_clip_plan;
 
-/* The first of these that fits: the whole network, stages, stages whose weights take turns, the same with lean weights.
- * frames: of the pieces. */
+/* The first of these that fits: the whole network, stages, stages whose weights take turns, the same with lean weights
+ * in as few stages as will do. frames: of the pieces. */
 ZN_MUST_USE zn_status zn_clip_plan_make(zn_clip_work *w, int first_frames, int later_frames, zn_clip_plan *out);
 
 #endif

@@ -10,14 +10,16 @@
 #include <assert.h>
 #include <string.h>
 
-static zn_prepare prepare_of(const zn_clip_work *w)
+static bool is_lean(const zn_clip_work *w, int stage) { return w->lean >> (stage ? stage - 1 : 0) & 1; }
+
+static zn_prepare prepare_of(const zn_clip_work *w, int stage)
 {
     return (zn_prepare){ .math = zn_precision_or_f32(w->options->math),
                          .cpu = zn_device_flags(w->options->device),
                          .constant_parameters = true,
                          .whole = w->options->device != NULL,
                          .threads = zn_pool_threads(w->options->pool),
-                         .lean = w->lean };
+                         .lean = is_lean(w, stage) };
 }
 
 /* The graph of a stage for a piece of so many frames, fused; outputs[0] is its result. */
@@ -103,7 +105,7 @@ static zn_status make_typed(zn_clip_stage *s, const zn_clip_work *w, int frames,
 {
     zn_node *outputs[ZN_KEPT + 1];
     int count;
-    const zn_prepare p = prepare_of(w);
+    const zn_prepare p = prepare_of(w, s->number);
     ZN_TRY(make_graph(s, w, frames, later, outputs, &count));
     place_kept(s, w, s);
     return zn_types_choose(s->graph, outputs, count, &p);
@@ -130,7 +132,7 @@ zn_status zn_clip_agree_types(zn_clip_work *w, int first_frames, int later_frame
 static zn_status measure(zn_clip_stage *s, const zn_clip_work *w, zn_node *const *outputs, int count,
                          zn_clip_bytes *out)
 {
-    const zn_prepare p = prepare_of(w);
+    const zn_prepare p = prepare_of(w, s->number);
     place_kept(s, w, s);
     if (s->number)
         place_ends(s, (float *)s, (float *)s);
@@ -259,7 +261,7 @@ static zn_status build(zn_clip_stage *s, const zn_clip_work *w, int frames, bool
     int count;
     ZN_TRY(make_graph(s, w, frames, later, outputs, &count));
     place_kept(s, w, s);
-    const zn_prepare own = prepare_of(w);
+    const zn_prepare own = prepare_of(w, s->number);
     ZN_TRY(zn_types_choose(s->graph, outputs, count, &own));
     ZN_TRY(give_memory(s));
     if (s->number) {
@@ -276,7 +278,7 @@ static zn_status build(zn_clip_stage *s, const zn_clip_work *w, int frames, bool
                                       .packs = s->packs ? s->packs : o->packs,
                                       .math = o->math,
                                       .whole = o->device != NULL,
-                                      .lean = w->lean,
+                                      .lean = is_lean(w, s->number),
                                       .progress = progress,
                                       .user = user };
     ZN_TRY(zn_exec_new(s->graph, outputs, count, &options, &s->exec));

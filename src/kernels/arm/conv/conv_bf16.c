@@ -152,6 +152,7 @@ const zn_conv_kernel zn_conv_bf16 = {
     .math = ZN_PRECISION_BF16,
     .cpu = ZN_CPU_NEON | ZN_CPU_BF16,
     .tolerance = 1.5e-2f,
+    .narrow = narrow,
     .supports = supports,
     .pays = pays,
     .packed_bytes = packed_bytes,

@@ -250,8 +250,9 @@ static bool pays(const zn_conv_shape *s, const zn_conv_wish *wish)
 #define DESCRIBE(precision)                                                                                            \
     {                                                                                                                  \
         .name = "winograd-i8x2-smmla", .math = precision, .cpu = ZN_CPU_NEON | ZN_CPU_I8MM, .tolerance = 3e-3f,        \
-        .supports = zn_lowp_supports, .pays = pays, .packed_bytes = packed_bytes, .pack = pack,                        \
-        .scratch_bytes = scratch_bytes, .units = units, .run = run, .flops = flops, .block = block_side,               \
+        .narrow = (precision) == ZN_PRECISION_BF16 ? narrow : NULL, .supports = zn_lowp_supports, .pays = pays,        \
+        .packed_bytes = packed_bytes, .pack = pack, .scratch_bytes = scratch_bytes, .units = units, .run = run,        \
+        .flops = flops, .block = block_side,                                                                           \
     }
 
 const zn_conv_kernel zn_conv_i8_as_f16 = DESCRIBE(ZN_PRECISION_F16);

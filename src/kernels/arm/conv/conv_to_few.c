@@ -8,6 +8,7 @@
 #include "base/cpu.h"
 #include "kernels/arm/two.h"
 #include "kernels/conv.h"
+#include "kernels/narrow.h"
 
 #include <arm_neon.h>
 #include <math.h>
@@ -41,10 +42,10 @@ static void pack(const zn_conv_shape *s, const float *w, void *packed)
                 to[c * COLUMNS + tap * OUTPUTS + o] = w[((int64_t)tap * s->cin + c) * s->cout + o];
 }
 
+/* Partial sums, the sums of three rows, and a row of the input as floats. */
 static size_t scratch_bytes(const zn_conv_shape *s)
 {
-    (void)s;
-    return (SUMS + 3 * ROW) * sizeof(float);
+    return (SUMS + 3 * ROW + (WIDE + 2) * (size_t)s->cin) * sizeof(float);
 }
 
 static int across(const zn_conv_shape *s) { return (s->w + WIDE - 1) / WIDE; }
@@ -104,16 +105,27 @@ static void multiply(const float *const x[SIDE], int channels, int64_t ahead, co
     /* clang-format on */
 }
 
-/* Partial sums of pixels [x0 - 1, x0 + count] of a row, zeros outside the map. */
-static void partial_sums(const zn_conv_args *a, const float *row, int x0, int count, float *z)
+/* Values [at, at + count) of the map as floats; of bf16, in `wide`. */
+static const float *values_of(const zn_conv_args *a, int64_t at, int64_t count, float *wide)
 {
-    const int first = x0 == 0, end = a->s.w - x0 + 1 < count + 2 ? a->s.w - x0 + 1 : count + 2;
-    const int64_t ahead = (int64_t)a->s.w * a->s.cin;
+    if (a->x_type == ZN_TYPE_F32)
+        return a->x + at;
+    zn_k_widen(&(zn_widen_args){ (const uint16_t *)(const void *)a->x + at, wide }, (zn_range){ 0, count, NULL });
+    return wide;
+}
+
+/* Partial sums of pixels [x0 - 1, x0 + count] of the row that begins with value `at` of the map, zeros outside it. */
+static void partial_sums(const zn_conv_args *a, int64_t at, int x0, int count, float *z)
+{
+    const int first = x0 == 0, end = a->s.w - x0 + 1 < count + 2 ? a->s.w - x0 + 1 : count + 2, cin = a->s.cin;
+    const int64_t ahead = a->x_type == ZN_TYPE_F32 ? (int64_t)a->s.w * cin : 0;
+    const float *row =
+        values_of(a, at + (int64_t)(x0 - 1 + first) * cin, (int64_t)(end - first) * cin, z + SUMS + 3 * ROW);
     for (int i = first; i < end; i += SIDE) {
         const float *x[SIDE];
         for (int k = 0; k < SIDE; k++) /* pixels past the end are computed twice and not used */
-            x[k] = row + (int64_t)(x0 - 1 + (i + k < end ? i + k : end - 1)) * a->s.cin;
-        multiply(x, a->s.cin, ahead, a->packed, z + (int64_t)i * COLUMNS);
+            x[k] = row + (int64_t)((i + k < end ? i + k : end - 1) - first) * cin;
+        multiply(x, cin, ahead, a->packed, z + (int64_t)i * COLUMNS);
     }
     memset(z, 0, sizeof *z * (size_t)(first * COLUMNS));
     memset(z + (int64_t)end * COLUMNS, 0, sizeof *z * (size_t)((count + 2 - end) * COLUMNS));
@@ -145,14 +157,14 @@ ZN_INLINE void fold(const bool up2, const float *z, int count, float *h)
 }
 
 /* The sums of a row of the map, or zeros outside the map. */
-static void fold_row(const zn_conv_args *a, const float *row, int x0, int count, float *z, float *h)
+static void fold_row(const zn_conv_args *a, int64_t n, int y, int x0, int count, float *z, float *h)
 {
     const zn_conv_shape *s = &a->s;
-    if (!row) {
+    if (y < 0 || y >= s->h) {
         memset(h, 0, sizeof(float) * (size_t)(count * (s->up2 ? 24 : 12)));
         return;
     }
-    partial_sums(a, row, x0, count, z);
+    partial_sums(a, (n * s->h + y) * s->w * s->cin, x0, count, z);
     if (s->up2)
         fold(true, z, count, h);
     else
@@ -204,8 +216,7 @@ static void run_unit(const zn_conv_args *a, int64_t unit, float *scratch)
     const int times = s->up2 ? 2 : 1;
     float *const sums = scratch + SUMS;
     for (int y = y0 - 1; y <= end; y++) { /* y is the row below the outputs */
-        const float *row = y < 0 || y >= s->h ? NULL : a->x + (n * s->h + y) * s->w * s->cin;
-        fold_row(a, row, x0, count, scratch, sums + (y + 3) % 3 * ROW);
+        fold_row(a, n, y, x0, count, scratch, sums + (y + 3) % 3 * ROW);
         if (y <= y0)
             continue;
         const float *above = sums + (y + 1) % 3 * ROW, *here = sums + (y + 2) % 3 * ROW, *below = sums + y % 3 * ROW;
@@ -224,11 +235,18 @@ static void run(const void *args, zn_range r)
 
 static double flops(const zn_conv_shape *s) { return 2.0 * s->n * s->h * s->w * s->cin * COLUMNS; }
 
+static unsigned narrow(const zn_conv_shape *s)
+{
+    (void)s;
+    return ZN_CONV_NARROW_X;
+}
+
 const zn_conv_kernel zn_conv_to_few_neon = {
     .name = "to-few-f32-neon",
     .math = ZN_PRECISION_F32,
     .cpu = ZN_CPU_NEON,
     .tolerance = 5e-6f,
+    .narrow = narrow,
     .supports = supports,
     .packed_bytes = packed_bytes,
     .pack = pack,

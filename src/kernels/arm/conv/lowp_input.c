@@ -235,20 +235,36 @@ ZN_INLINE void down_bf16(const float *t, int64_t second, int64_t depth, int j, u
     }
 }
 
-/* `count` pixels from (y, x), `by` apart: NULL if the row is outside the image, copied to `edge` if part of it is. */
+/* The channels of the pixel that begins with value `at` of the map. */
+static void copy_pixel(const zn_conv_args *a, int64_t at, float *to)
+{
+    const int64_t channels = a->s.cin;
+    if (a->x_type == ZN_TYPE_F32) {
+        memcpy(to, a->x + at, sizeof *to * (size_t)channels);
+        return;
+    }
+    const uint16_t *x = (const uint16_t *)(const void *)a->x + at;
+    for (int64_t c = 0; c < channels; c += 8) {
+        const uint16x8_t v = vld1q_u16(x + c);
+        vst1q_f32(to + c, vreinterpretq_f32_u32(vshll_n_u16(vget_low_u16(v), 16)));
+        vst1q_f32(to + c + 4, vreinterpretq_f32_u32(vshll_high_n_u16(v, 16)));
+    }
+}
+
+/* `count` pixels from (y, x), `by` apart: NULL if the row is outside the image, copied to `edge` if part of it is, or
+ * if the map is bf16. */
 static const float *row_at(const zn_conv_args *a, int64_t image, int y, int x0, int by, int count, float *edge)
 {
     const zn_conv_shape *s = &a->s;
-    const int64_t channels = s->cin;
+    const int64_t channels = s->cin, row = (image * s->h + y) * s->w * channels;
     if (y < 0 || y >= s->h)
         return NULL;
-    const float *x = a->x + (image * s->h + y) * s->w * channels;
-    if (x0 >= 0 && x0 + (count - 1) * by < s->w)
-        return x + x0 * channels;
+    if (a->x_type == ZN_TYPE_F32 && x0 >= 0 && x0 + (count - 1) * by < s->w)
+        return a->x + row + x0 * channels;
     for (int j = 0; j < count; j++) {
         const int at = x0 + j * by;
         if (at >= 0 && at < s->w)
-            memcpy(edge + j * by * channels, x + at * channels, sizeof *edge * (size_t)channels);
+            copy_pixel(a, row + at * channels, edge + j * by * channels);
         else
             memset(edge + j * by * channels, 0, sizeof *edge * (size_t)channels);
     }

@@ -1,4 +1,5 @@
 /* Output side of the reduced-precision convolutions: the fp32 output transform with bias, residual and ReLU. */
+#include "base/convert.h"
 #include "kernels/arm/conv/lowp.h"
 #include "kernels/arm/two.h"
 
@@ -145,6 +146,27 @@ ZN_INLINE void along(factors f, half_way h, int64_t q, int k, two out[MAX_STEP])
     backward(h.points, f, in, h.step, out);
 }
 
+/* Four values of a map. */
+ZN_INLINE float32x4_t load_values(const void *map, zn_type type, int64_t at)
+{
+    if (type == ZN_TYPE_F32)
+        return vld1q_f32((const float *)map + at);
+    return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16((const uint16_t *)map + at), 16));
+}
+
+/* Rounds to nearest, ties to even; NaN stays NaN. */
+ZN_INLINE void store_values(void *map, zn_type type, int64_t at, float32x4_t v)
+{
+    if (type == ZN_TYPE_F32) {
+        vst1q_f32((float *)map + at, v);
+        return;
+    }
+    const uint32x4_t bits = vreinterpretq_u32_f32(v), odd = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
+    const uint32x4_t near = vaddq_u32(vaddq_u32(bits, vdupq_n_u32(0x7fff)), odd);
+    const uint32x4_t quiet = vorrq_u32(bits, vdupq_n_u32(1u << 22));
+    vst1_u16((uint16_t *)map + at, vshrn_n_u32(vbslq_u32(vceqq_f32(v, v), near, quiet), 16));
+}
+
 /* Stores two whole tiles; channels is a multiple of 4. bias: if the transform did not add it, otherwise NULL. */
 ZN_INLINE void whole(const zn_conv_args *a, const place p[2], int channels, const float *bias, bool add, half_way h)
 {
@@ -180,12 +202,19 @@ static void few(const zn_conv_args *a, int64_t at, int channels, float32x4_t v)
     float out[4];
     vst1q_f32(out, v);
     for (int e = 0; e < channels; e++) {
-        const float sum = out[e] + (a->residual ? a->residual[at + e] : 0);
-        a->y[at + e] = a->relu && sum < 0 ? 0 : sum;
+        const float more = !a->residual ? 0
+                           : a->residual_type == ZN_TYPE_F32
+                               ? a->residual[at + e]
+                               : zn_bf16_to_f32(((const uint16_t *)(const void *)a->residual)[at + e]);
+        const float sum = a->relu && out[e] + more < 0 ? 0 : out[e] + more;
+        if (a->y_type == ZN_TYPE_F32)
+            a->y[at + e] = sum;
+        else
+            ((uint16_t *)(void *)a->y)[at + e] = zn_f32_to_bf16(sum);
     }
 }
 
-/* Stores tiles that are partly outside the image, or a number of channels that is not a multiple of 4. */
+/* Stores tiles that are partly outside the image, a number of channels that is not a multiple of 4, or maps of bf16. */
 ZN_INLINE void partly(const zn_conv_args *a, const place p[2], int channels, const float *bias, half_way h)
 {
     const float32x4_t floor = vdupq_n_f32(a->relu ? 0 : -INFINITY);
@@ -211,8 +240,8 @@ ZN_INLINE void partly(const zn_conv_args *a, const place p[2], int channels, con
                         continue;
                     }
                     if (a->residual)
-                        v = vaddq_f32(v, vld1q_f32(&a->residual[at + l * p[i].pixel]));
-                    vst1q_f32(&a->y[at + l * p[i].pixel], vmaxq_f32(v, floor));
+                        v = vaddq_f32(v, load_values(a->residual, a->residual_type, at + l * p[i].pixel));
+                    store_values(a->y, a->y_type, at + l * p[i].pixel, vmaxq_f32(v, floor));
                 }
             }
         }
@@ -237,7 +266,8 @@ ZN_INLINE void transform(const zn_conv_args *a, const place p[2], const float *b
         down(f, m, ncols, pairs, j, early && j == 1 ? b : NULL, h);
     const float *late = early ? NULL : bias;
     const unsigned all = (1u << step) - 1;
-    if ((p[0].rows & p[0].pixels & p[1].rows & p[1].pixels) != all || channels % 4)
+    const bool narrow = a->y_type != ZN_TYPE_F32 || (a->residual && a->residual_type != ZN_TYPE_F32);
+    if ((p[0].rows & p[0].pixels & p[1].rows & p[1].pixels) != all || channels % 4 || narrow)
         partly(a, p, channels, late, h);
     else if (a->residual)
         whole(a, p, channels, late, true, h);
@@ -273,14 +303,14 @@ void zn_lowp_ahead(const zn_conv_args *a, const zn_lowp_grid *g, const zn_lowp_p
                    const float **at, int count)
 {
     const int each = g->cols / g->phases;
+    const int64_t size = (int64_t)zn_type_size(a->y_type);
     int n = 0;
     for (int t = 0; t < tiles; t++) {
         const place p = place_of(a, g, tile[t], col / each, col % each);
         for (int k = 0; k < g->step && n + g->step <= count; k++) {
-            const float *y = a->y + p.first + k * p.row;
             for (int l = 0; l < g->step && p.rows >> k & 1; l++)
                 if (p.pixels >> l & 1)
-                    at[n++] = y + l * p.pixel;
+                    at[n++] = (float *)(void *)((char *)a->y + size * (p.first + k * p.row + l * p.pixel));
         }
     }
     while (n < count)

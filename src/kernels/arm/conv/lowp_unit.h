@@ -31,7 +31,7 @@ static void run_unit(const zn_conv_args *a, const zn_lowp_grid *g, int64_t unit,
             zn_lowp_ahead(a, g, place, tiles, col, far, CALLS);
         else
             for (int i = 0; i < CALLS; i++) /* the same pixels, the next channels */
-                far[i] += ncols;
+                far[i] += ncols * (int)zn_type_size(a->y_type) / (int)sizeof(float);
         ncols = zn_lowp_chunk(g, col, COLS);
         multiply(a, g, t, tiles, col, ncols, far);
         for (int p = 0; p < pairs; p++)
@@ -52,6 +52,12 @@ static int64_t units(const zn_conv_shape *s)
 {
     const zn_lowp_grid g = grid_of(s);
     return zn_lowp_units(&g);
+}
+
+static unsigned narrow(const zn_conv_shape *s)
+{
+    (void)s;
+    return ZN_CONV_NARROW_X | ZN_CONV_NARROW_Y;
 }
 
 static int block_side(const zn_conv_shape *s)
