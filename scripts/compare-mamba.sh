@@ -44,7 +44,7 @@ train() {
     local name=$1 recipe=$2
     shift 2
     [ -n "${ONLY:-}" ] && [[ " $ONLY " != *" $name "* ]] && return 0
-    rm -rf "$out/$name"
+    rm -rf "${out:?}/$name"
     run_for "$zenith" train "$recipe" --data "$data" -o "$out/$name" --steps 10000000 "${common[@]}" "${settings[@]}" "$@" \
         >"$out/$name.log" 2>&1 || true
     [ -f "$out/$name/model.safetensors" ] || { cat "$out/$name.log"; return 1; }

@@ -6,31 +6,35 @@
 #     ZENITH_OFFLINE=1 scripts/test.sh    without the stages that fetch Python packages
 #
 # A stage writes its log under build/test-logs. A failed stage shows the end of its log, the others still run. The last
-# line is always "N passed, N failed, N skipped", counted over all stages.
+# line is always "N passed, N failed, N skipped", counted over all stages. Stages that are named run one after the other;
+# without names, two lanes of them run at a time after the first ones, because many wait: for a browser, for a linker, for
+# the last of their tests.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 
 logs=build/test-logs
 jobs=${JOBS:-$(nproc)}
-fuzz_seconds=${FUZZ_SECONDS:-10}
+fuzz_seconds=${FUZZ_SECONDS:-5}
 shared=${ZENITH_SHARED:-../shared}
-all=(format release demo golden studio api clang asan tsan cross cuda fuzz)
+first=(format release)
+lanes=("asan tsan cross" "demo golden studio api clang cuda fuzz")
 
 # What tests need is installed below: one that cannot run has failed (tests/skip.h).
 export ZENITH_MUST_RUN=1
 
-passed=0 failed=0 skipped=0
 mkdir -p "$logs"
 
 # A stage tells what happened in lines of the form "result passed|failed|skipped N"; ctest's own summary counts too.
 result() { echo "result $1 $2"; }
 
-# configure_and_build FOLDER [cmake arguments]: everything, or the targets that TARGET names
+# configure_and_build FOLDER [cmake arguments]: everything, or the targets that TARGET names. Stages of both lanes build
+# in the folder build: they wait for each other.
 configure_and_build() {
     local folder=$1 targets
     shift
     read -ra targets <<<"${TARGET:-all}"
-    cmake -S . -B "$folder" -G Ninja "$@" && cmake --build "$folder" -j "$jobs" --target "${targets[@]}"
+    (flock 9 && cmake -S . -B "$folder" -G Ninja "$@" && cmake --build "$folder" -j "$jobs" --target "${targets[@]}") \
+        9>"$logs/$folder.lock"
 }
 
 # run_ctest FOLDER SECONDS [ctest arguments]: a process that takes more than SECONDS of CPU time is killed, so that a
@@ -43,9 +47,7 @@ run_ctest() {
 }
 
 # The kernels of the release build, which other builds link (-DZENITH_KERNELS) instead of compiling them again.
-release_kernels() {
-    cmake -S . -B build -G Ninja -DZENITH_TESTS=ON && cmake --build build -j "$jobs" --target zenith_kernels
-}
+release_kernels() { TARGET=zenith_kernels configure_and_build build -DZENITH_TESTS=ON; }
 
 # Versions of the tool lay code out differently; the tree follows the one of Debian 12.
 stage_format() {
@@ -83,8 +85,11 @@ stage_golden() {
     return $status
 }
 
+# Another compiler's warnings. Nothing of this build is run, so only the kernels, whose loops a pragma may ask to be
+# unrolled in vain, are optimised.
 stage_clang() {
-    configure_and_build build-clang -DCMAKE_C_COMPILER=clang -DZENITH_TESTS=ON && result passed 1
+    configure_and_build build-clang -DCMAKE_C_COMPILER=clang "-DCMAKE_C_FLAGS_RELEASE=-O0 -DNDEBUG" -DZENITH_TESTS=ON &&
+        result passed 1
 }
 
 # gcc's search for uninitialised variables has false positives in instrumented code; the other builds do it.
@@ -95,18 +100,22 @@ sanitized() {
         "-DCMAKE_C_FLAGS_DEBUG=-O1 -g -Wno-error=maybe-uninitialized" "$@"
 }
 
-stage_asan() {
-    release_kernels && sanitized asan -DZENITH_SANITIZE=address,undefined -DZENITH_KERNELS="$PWD/build" || return
-    local leaky=1
-    # On ARM64 the leak check walks an address space: four seconds for each process, and the program's tests start hundreds.
-    [ "$(uname -m)" = x86_64 ] || leaky=0
-    export UBSAN_OPTIONS=print_stacktrace=1
-    # The kernels are those that the release stage has checked. Ranks run what train.run does, in twice as many processes.
-    # Layering, headers and links are checks of the source, which the release stage has run.
-    ASAN_OPTIONS=detect_leaks=1 run_ctest build-asan 900 -E '^(cli|kernels|train.(mpi|precision)|layering|headers|docs.links)'
-    local status=$?
-    ASAN_OPTIONS=detect_leaks=$leaky run_ctest build-asan 900 -R '^cli' && return $status
+# asan_tests LEAKS: 1 to look for leaks too. The kernels are those that the release stage has checked. Ranks run what
+# train.run does, in twice as many processes. Layering, headers, documents and Python's declarations are checks of the
+# source, which the release stage has run.
+asan_tests() {
+    release_kernels && sanitized asan -DZENITH_SANITIZE=address,undefined -DZENITH_KERNELS="$PWD/build" &&
+        ASAN_OPTIONS=detect_leaks=$1 UBSAN_OPTIONS=print_stacktrace=1 run_ctest build-asan 900 \
+            -E '^(kernels|train.(mpi|precision)|layering|headers|docs|python)'
 }
+# On ARM64 the leak check walks an address space: four seconds for each of hundreds of processes, so it is nightly there.
+stage_asan() {
+    case $(uname -m) in
+    x86_64) asan_tests 1 ;;
+    *) asan_tests 0 ;;
+    esac
+}
+stage_leaks() { asan_tests 1; }
 
 # Every kernel instrumented, and all of its cases.
 stage_asan_kernels() {
@@ -127,7 +136,7 @@ stage_tsan() {
         thread_checker tsan 900 -L threads -j "$jobs"
 }
 stage_tsan_all() {
-    sanitized tsan-all -DZENITH_SANITIZE=thread -DZENITH_SANITIZE_KERNELS=ON && thread_checker tsan-all 7200
+    sanitized tsan-all -DZENITH_SANITIZE=thread -DZENITH_SANITIZE_KERNELS=ON && thread_checker tsan-all 7200 -j "$jobs"
 }
 
 # Memory that is used before it is written, which the sanitizers do not see.
@@ -147,11 +156,9 @@ stage_deb() {
 # cross_checks CPU: the checks of kernels and ops for another kind of machine, built by a cross compiler and run by an
 # emulator.
 cross_checks() {
-    local folder=build-$1
-    cmake -S . -B "$folder" -G Ninja -DCMAKE_TOOLCHAIN_FILE="cmake/$1-linux-gnu.cmake" -DZENITH_IMAGES=OFF \
-        -DZENITH_TESTS=ON &&
-        cmake --build "$folder" -j "$jobs" --target kernel-checks check-ops check-fp8 &&
-        run_ctest "$folder" 1800 -R '^(kernels|ops)' -E amx_emulated
+    TARGET="kernel-checks check-ops check-fp8" configure_and_build "build-$1" \
+        -DCMAKE_TOOLCHAIN_FILE="cmake/$1-linux-gnu.cmake" -DZENITH_IMAGES=OFF -DZENITH_TESTS=ON &&
+        run_ctest "build-$1" 1800 -R '^(kernels|ops)' -E amx_emulated
 }
 
 # python_with PACKAGE...: builds the program, the tool that makes models for its tests, and an environment of Python with
@@ -195,9 +202,8 @@ stage_cuda() {
         return 0
     fi
     release_kernels &&
-        cmake -S . -B build-emulated -G Ninja -DZENITH_CUDA=EMULATED -DZENITH_TESTS=ON -DZENITH_KERNELS="$PWD/build" &&
-        cmake --build build-emulated -j "$jobs" --target check-cuda check-device check-device-clips check-device-ops \
-            check-device-train check-generate-device check-fp8 &&
+        TARGET="check-cuda check-device check-device-clips check-device-ops check-device-train check-generate-device check-fp8" \
+            configure_and_build build-emulated -DZENITH_CUDA=EMULATED -DZENITH_TESTS=ON -DZENITH_KERNELS="$PWD/build" &&
         run_ctest build-emulated 900 -R '^kernels.(cuda|device|device_clips|device_ops|device_train|generate_device|fp8)$'
 }
 
@@ -219,7 +225,7 @@ count() {
         END { print passed + 0, failed + 0, skipped + 0 }' "$1"
 }
 
-# Runs one stage and prints its line.
+# Runs one stage, prints its line, and leaves its counts in a file.
 run_stage() {
     local name=$1 log=$logs/$1.log begin=$SECONDS ok=1 p f s
     "stage_$name" >"$log" 2>&1 || ok=0
@@ -233,7 +239,7 @@ run_stage() {
         echo "every test of the stage was skipped" >>"$log" # a stage that may be left out says so by itself
         f=1
     fi
-    passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+    echo "$p $f $s" >"$logs/$name.counts"
     printf '%-8s %4d s  %4d passed %3d failed %3d skipped\n' "$name" $((SECONDS - begin)) "$p" "$f" "$s"
     [ "$f" = 0 ] && return
     tail -n 40 "$log" | sed 's/^/    | /'
@@ -241,15 +247,42 @@ run_stage() {
     return 1
 }
 
+run_stages() {
+    local name
+    for name in "$@"; do
+        run_stage "$name"
+    done
+}
+
 scripts/deps.sh build test || exit 1
-[ $# -gt 0 ] || set -- "${all[@]}"
+read -ra beside <<<"${lanes[*]}"
+all=("${first[@]}" "${beside[@]}")
 for name in "$@"; do
     declare -F "stage_$name" >/dev/null || { echo "scripts/test.sh: no stage '$name'; there are: ${all[*]}" >&2 && exit 2; }
 done
 begin=$SECONDS
-for name in "$@"; do
-    run_stage "$name"
-done
+rm -f "$logs"/*.counts
+if [ $# -gt 0 ]; then
+    run_stages "$@"
+else
+    run_stages "${first[@]}"
+    groups=()
+    trap 'kill -- "${groups[@]/#/-}" && exit 130' INT TERM
+    set -m # a process group for each lane: other jobs in the background start with SIGINT ignored, which tests send
+    for lane in "${lanes[@]}"; do
+        read -ra beside <<<"$lane"
+        run_stages "${beside[@]}" &
+        groups+=($!)
+    done
+    wait
+    set -- "${all[@]}"
+fi
 echo "$((SECONDS - begin)) s in all"
+# A stage without counts was ended before its time.
+passed=0 failed=0 skipped=0
+for name in "$@"; do
+    read -r p f s 2>/dev/null <"$logs/$name.counts" || { p=0 f=1 s=0 && echo "stage $name was not finished"; }
+    passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+done
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed = 0 ]
