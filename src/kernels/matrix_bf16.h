@@ -3,9 +3,10 @@
  *     zn_k_matrix_pairs(&pairs, ...);       // rounds and orders x
  *     zn_k_matrix_bf16(&product, ...);      // y[p][j] = sum over i of x[p][i] w[j][i]
  *
- * A CPU with matrix instructions for bf16 multiplies so several times as fast as in fp32. AMX tiles are also faster
- * than 8-bit integers, whose sums have to be scaled every 32 inputs, and have less error. Weights are unpacked and
- * rounded piece by piece. Sums run in the order of i for any number of rows. A subnormal number may count as zero. */
+ * A CPU with matrix instructions for bf16 multiplies so several times as fast as in fp32. It is also at least
+ * as fast as in 8-bit integers, whose sums have to be scaled every 32 inputs, and has less error. Weights are unpacked
+ * and rounded piece by piece. Sums run in the order of i for any number of rows. A subnormal number may count as zero.
+ */
 #ifndef ZN_KERNELS_MATRIX_BF16_H
 #define ZN_KERNELS_MATRIX_BF16_H
 

@@ -43,7 +43,8 @@ zn_precision zn_attention_math(const zn_node *n, const zn_prepare *p)
         return narrow;
     if (p->math == ZN_PRECISION_INT8 && !has_quantised_values(n))
         return ZN_PRECISION_F32;
-    return narrow == ZN_PRECISION_BF16 && p->cpu & ZN_CPU_AMX_BF16 ? ZN_PRECISION_BF16 : ZN_PRECISION_F32;
+    return narrow == ZN_PRECISION_BF16 && p->cpu & (ZN_CPU_AMX_BF16 | ZN_CPU_BF16) ? ZN_PRECISION_BF16
+                                                                                   : ZN_PRECISION_F32;
 }
 
 void zn_attention_prepare(const zn_node *n, const zn_prepare *p, void *prepared)

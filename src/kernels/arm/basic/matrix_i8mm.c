@@ -79,34 +79,46 @@ VEC_INLINE void order_eights(const int8_t *x0, const int8_t *x1, int8_t *to, int
     vst1q_s8(next, vreinterpretq_s8_s64(vzip2q_s64(v0, v1)));
 }
 
-/* Two rows, which may be the same one. The inputs of the next piece are fetched. */
-static void order_pair(const zn_matrix_i8_args *a, int64_t row, int64_t next, int first, int groups, int p,
-                       row_group *to)
+/* Rows and inputs that are ordered: [row,row+rows), at most NEAR; [first,first+32 groups). */
+typedef struct rows_part {
+    int64_t row;
+    int rows, first, groups;
+    bool summed;   /* the sums of the rows are used */
+    int64_t ahead; /* inputs from these to those of the part after, which are fetched */
+} rows_part;
+
+/* Two rows, which may be the same one. Inlined, it would have too few registers for its pointers. */
+__attribute__((noinline)) static void order_pair(const zn_matrix_i8_args *a, const rows_part *from, int64_t row,
+                                                 int64_t next, int p, row_group *to)
 {
-    const int64_t all = a->in / ZN_I8_GROUP, at = row * all + first / ZN_I8_GROUP, step = (next - row) * all;
-    const int8_t *x0 = (const int8_t *)a->x.codes + row * a->in + first, *x1 = x0 + (next - row) * a->in;
+    const int64_t all = a->in / ZN_I8_GROUP, at = row * all + from->first / ZN_I8_GROUP, step = (next - row) * all,
+                  ahead = from->ahead;
+    const int8_t *x0 = (const int8_t *)a->x.codes + row * a->in + from->first, *x1 = x0 + (next - row) * a->in;
     const float *scales = a->x.scales + at, *sums = a->x.sums + at;
-    for (const row_group *end = to + groups; to < end; to++) {
-        __builtin_prefetch(x0 + DEPTH, 0, 2);
-        __builtin_prefetch(x1 + DEPTH, 0, 2);
-        order_eights(x0, x1, to->codes[0][p][0], to->codes[1][p][0]);
-        order_eights(x0 + 16, x1 + 16, to->codes[2][p][0], to->codes[3][p][0]);
-        vst1q_f32(to->scales[p][0], vcombine_f32(vld1_dup_f32(scales), vld1_dup_f32(scales + step)));
-        vst1q_f32(to->sums[p][0], vcombine_f32(vld1_dup_f32(sums), vld1_dup_f32(sums + step)));
+    const int groups = from->groups;
+    for (int g = 0; g < groups; g++) {
+        __builtin_prefetch(x0 + ahead, 0, 2);
+        __builtin_prefetch(x1 + ahead, 0, 2);
+        order_eights(x0, x1, to[g].codes[0][p][0], to[g].codes[1][p][0]);
+        order_eights(x0 + 16, x1 + 16, to[g].codes[2][p][0], to[g].codes[3][p][0]);
         x0 += ZN_I8_GROUP;
         x1 += ZN_I8_GROUP;
-        scales++;
-        sums++;
     }
+    __builtin_prefetch(scales + ahead / ZN_I8_GROUP, 0, 2);
+    __builtin_prefetch(scales + step + ahead / ZN_I8_GROUP, 0, 2);
+    for (int g = 0; g < groups; g++)
+        vst1q_f32(to[g].scales[p][0], vcombine_f32(vld1_dup_f32(scales + g), vld1_dup_f32(scales + step + g)));
+    for (int g = 0; g < groups && from->summed; g++)
+        vst1q_f32(to[g].sums[p][0], vcombine_f32(vld1_dup_f32(sums + g), vld1_dup_f32(sums + step + g)));
 }
 
-/* Rows from `row` on; the last tile is filled up with the last row. */
-static void order_rows(const zn_matrix_i8_args *a, int64_t row, int rows, int first, int groups, near_scratch *t)
+/* The last tile is filled up with the last row. */
+static void order_rows(const zn_matrix_i8_args *a, const rows_part *from, near_scratch *t)
 {
-    const int64_t last = row + rows - 1;
-    for (int i = 0; i < rows; i += TALL)
+    const int64_t row = from->row, last = row + from->rows - 1;
+    for (int i = 0; i < from->rows; i += TALL)
         for (int p = 0; p < PAIRS; p++)
-            order_pair(a, zn_least(row + i + 2 * p, last), zn_least(row + i + 2 * p + 1, last), first, groups, p,
+            order_pair(a, from, zn_least(row + i + 2 * p, last), zn_least(row + i + 2 * p + 1, last), p,
                        t->rows[i / TALL]);
 }
 
@@ -235,8 +247,8 @@ static void move_part(const zn_matrix_i8_args *a, int64_t row, int rows, int col
         }
 }
 
-static void move_sums(const zn_matrix_i8_args *a, int64_t row, int rows, int column, int columns, bool out,
-                      float32x4_t sums[PAIRS][DUOS])
+__attribute__((noinline)) static void move_sums(const zn_matrix_i8_args *a, int64_t row, int rows, int column,
+                                                int columns, bool out, float32x4_t sums[PAIRS][DUOS])
 {
     if (rows < TALL || columns < PANEL) {
         move_part(a, row, rows, column, columns, out, sums);
@@ -285,7 +297,8 @@ static void multiply(const zn_matrix_i8_args *a, int64_t row, int rows, int colu
         memset(t->sums, 0, sizeof t->sums);
     for (int k = first; k < end; k += DEPTH) {
         const int groups = (int)zn_least(DEPTH, end - k) / ZN_I8_GROUP;
-        order_rows(a, row, rows, k, groups, t);
+        const int64_t ahead = k + DEPTH < end ? DEPTH : (int64_t)NEAR * a->in - (k - first);
+        order_rows(a, &(rows_part){ row, rows, k, groups, summed, ahead }, t);
         for (int c = 0; c < columns; c += PANEL)
             for (int r = 0; r < rows; r += TALL)
                 (r + TALL < rows ? most : last)(t->rows[r / TALL], t->panels[(k - first) / DEPTH][c / PANEL], groups,

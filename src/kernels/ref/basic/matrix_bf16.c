@@ -18,8 +18,8 @@ bool zn_matrix_bf16_pays(int64_t rows, uint32_t cpu)
     return rows >= FEW_ROWS && (has_tiles(cpu) || cpu & ZN_CPU_BF16) && !(cpu & ZN_CPU_CUDA);
 }
 
-/* SMMLA does twice the products of BFMMLA in an instruction. */
-bool zn_matrix_bf16_beats_i8(uint32_t cpu) { return has_tiles(cpu); }
+/* SMMLA does twice the products of BFMMLA in an instruction, but its sums are scaled for every 32 inputs. */
+bool zn_matrix_bf16_beats_i8(uint32_t cpu) { return has_tiles(cpu) || cpu & ZN_CPU_BF16; }
 
 /* Where element i of row p is. */
 static int64_t pair_at(int64_t p, int64_t i, int in)

@@ -23,7 +23,7 @@ typedef struct scratch {
         uint16_t tiles[ACROSS][DEPTH / ZN_BF16_STEP][SIDE][ZN_BF16_STEP];
         float lines[STRIP][DEPTH];
         struct {
-            uint16_t w[STRIP / 2][DEPTH / 4][2][4], x[SIDE / 2][DEPTH / 4][2][4]; /* of pairs of outputs or rows */
+            uint16_t w[STRIP / 8][DEPTH / 4][4][2][4], x[4][SIDE / 8][DEPTH / 4][4][2][4]; /* eight outputs or rows */
         } quads;
     } w; /* as the build likes them */
 } scratch;

@@ -1,0 +1,261 @@
+/* The forward pass of attention with BFMMLA, which multiplies two rows by two over four numbers, as
+ * simd/sequence/attention_tiles.c does it: q, k, v and the weights are rounded to bf16; the softmax and all sums are
+ * fp32. 32 queries are multiplied at a time, with 128 keys. */
+#include "kernels/arm/sequence/attention_bfmmla.h"
+#include "base/cpu.h"
+#include "base/least.h"
+#include "kernels/attention.h"
+#include "kernels/simd/basic/silu.h"
+
+#include <math.h>
+
+enum {
+    QUAD = 4,  /* numbers of an instruction */
+    BLOCK = 8, /* rows by rows that are multiplied in registers */
+    PAIRS = BLOCK / 2,
+    QUERIES = 32,
+    KEYS = ZN_ATTENTION_TILE,
+    LEAST_WIDTH = 64, /* narrower heads have less scratch than this needs */
+    MOST_WIDTH = 128,
+    LINE = KEYS + 16, /* stride of a query's products, padded to avoid cache conflicts */
+};
+_Static_assert((int)QUERIES % (int)BLOCK == 0 && (int)KEYS % (int)BLOCK == 0 && (int)KEYS % (int)SILU_BLOCK == 0,
+               "whole blocks");
+
+typedef uint16_t operand[2][QUAD]; /* of two rows */
+
+/* The scratch of a thread; y, most and sum follow. */
+typedef struct scratch {
+    operand keys[KEYS / 2][MOST_WIDTH / QUAD];   /* [pair of keys][four columns] */
+    operand values[MOST_WIDTH / 2][KEYS / QUAD]; /* [pair of columns][four keys] */
+    operand q[QUERIES / 2][MOST_WIDTH / QUAD], p[QUERIES / 2][KEYS / QUAD];
+    float products[QUERIES][LINE];
+} scratch;
+
+/* The queries of a unit, and their head. */
+typedef struct group {
+    const zn_attention_args *a;
+    scratch *t;
+    int64_t first; /* query */
+    int count;
+    zn_rows q, k, v;   /* of this head: data points to its row 0 */
+    float32x4_t *y;    /* [pair of queries][pair of columns]: two by two sums; queries up to a multiple of QUERIES */
+    float *most, *sum; /* of a query */
+} group;
+
+static int whole(int n, int to) { return (n + to - 1) / to * to; }
+
+static group group_of(const zn_attention_args *a, int64_t unit, void *memory)
+{
+    const int64_t groups = zn_attention_blocks(a), rows = zn_attention_rows(a), head = unit / groups;
+    group g = { .a = a,
+                .t = memory,
+                .first = unit % groups * rows,
+                .q = zn_attention_head(a, &a->q, head, 1),
+                .k = zn_attention_head(a, &a->k, head, zn_attention_share(a)),
+                .v = zn_attention_head(a, &a->v, head, zn_attention_share(a)) };
+    g.count = (int)zn_least(rows, a->queries - g.first);
+    const int padded = whole(g.count, QUERIES);
+    g.y = (float32x4_t *)(g.t + 1);
+    g.most = (float *)(g.y + (int64_t)padded * a->width / 4);
+    g.sum = g.most + padded;
+    memset(g.y, 0, sizeof(float) * (size_t)padded * (size_t)a->width);
+    for (int i = 0; i < padded; i++) {
+        g.most[i] = -INFINITY;
+        g.sum[i] = 0;
+    }
+    return g;
+}
+
+bool zn_attention_bfmmla_supports(const void *args)
+{
+    const zn_attention_args *a = args;
+    const size_t rows = (size_t)whole((int)zn_attention_rows(a), QUERIES);
+    return a->math == ZN_PRECISION_BF16 && !a->causal && a->width % BLOCK == 0 && a->width >= LEAST_WIDTH &&
+           a->width <= MOST_WIDTH &&
+           sizeof(scratch) + sizeof(float) * rows * (size_t)(a->width + 2) <= zn_attention_scratch(a);
+}
+
+/* ---- operands ---- */
+
+VEC_INLINE uint16x4_t rounded(float32x4_t v) { return vreinterpret_u16_bf16(vcvt_bf16_f32(v)); }
+
+/* Rounds rows from `from` on to operands [pair of rows][`quads`]; rows from `count` up to `all` are zero. */
+static void pack_rows(const float *from, int64_t step, int count, int all, int quads, operand (*to)[MOST_WIDTH / QUAD])
+{
+    for (int i = 0; i < all; i++)
+        for (int s = 0; s < quads; s++)
+            vst1_u16(to[i / 2][s][i % 2], i < count ? rounded(vld1q_f32(from + i * step + QUAD * s)) : vdup_n_u16(0));
+}
+
+/* Four columns of a key, or zeros. */
+VEC_INLINE uint16x4_t value_of(const float *v, int64_t step, int key, int keys)
+{
+    return key < keys ? rounded(vld1q_f32(v + key * step)) : vdup_n_u16(0);
+}
+
+/* Four keys by four columns are transposed. */
+static void pack_values(const group *g, int64_t key, int keys)
+{
+    for (int t = 0; t < whole(keys, QUAD); t += QUAD)
+        for (int c = 0; c < g->a->width; c += QUAD) {
+            const float *v = g->v.data + (key + t) * g->v.step + c;
+            const uint16x4_t k0 = value_of(v, g->v.step, 0, keys - t), k1 = value_of(v, g->v.step, 1, keys - t),
+                             k2 = value_of(v, g->v.step, 2, keys - t), k3 = value_of(v, g->v.step, 3, keys - t);
+            const uint32x4_t low = vreinterpretq_u32_u16(vcombine_u16(vzip1_u16(k0, k1), vzip2_u16(k0, k1))),
+                             high = vreinterpretq_u32_u16(vcombine_u16(vzip1_u16(k2, k3), vzip2_u16(k2, k3)));
+            vst1q_u16(g->t->values[c / 2][t / QUAD][0], vreinterpretq_u16_u32(vzip1q_u32(low, high)));
+            vst1q_u16(g->t->values[c / 2 + 1][t / QUAD][0], vreinterpretq_u16_u32(vzip2q_u32(low, high)));
+        }
+}
+
+/* ---- products ---- */
+
+VEC_INLINE bfloat16x8_t loaded(const operand *p) { return vreinterpretq_bf16_u16(vld1q_u16((*p)[0])); }
+
+/* Adds the products of eight rows and eight rows; pairs of rows are `row` and `column` operands apart. */
+VEC_INLINE void add_block(const operand *a, int64_t row, const operand *b, int64_t column, int quads,
+                          float32x4_t c[PAIRS][PAIRS])
+{
+    for (int s = 0; s < quads; s++) {
+        bfloat16x8_t left[PAIRS], right[PAIRS];
+#pragma GCC unroll 4
+        for (int i = 0; i < PAIRS; i++) {
+            left[i] = loaded(a + i * row + s);
+            right[i] = loaded(b + i * column + s);
+        }
+#pragma GCC unroll 4
+        for (int i = 0; i < PAIRS; i++)
+#pragma GCC unroll 4
+            for (int j = 0; j < PAIRS; j++)
+                c[i][j] = vbfmmlaq_f32(c[i][j], left[i], right[j]);
+    }
+}
+
+/* products = q k' */
+static void multiply_keys(const group *g, int keys)
+{
+    scratch *t = g->t;
+    for (int j = 0; j < whole(keys, BLOCK); j += BLOCK)
+        for (int i = 0; i < QUERIES; i += BLOCK) {
+            float32x4_t c[PAIRS][PAIRS];
+#pragma GCC unroll 4
+            for (int r = 0; r < PAIRS; r++)
+#pragma GCC unroll 4
+                for (int k = 0; k < PAIRS; k++)
+                    c[r][k] = vdupq_n_f32(0);
+            add_block(t->q[i / 2], MOST_WIDTH / QUAD, t->keys[j / 2], MOST_WIDTH / QUAD, g->a->width / QUAD, c);
+#pragma GCC unroll 4
+            for (int r = 0; r < PAIRS; r++)
+#pragma GCC unroll 4
+                for (int k = 0; k < PAIRS; k++) {
+                    vst1_f32(&t->products[i + 2 * r][j + 2 * k], vget_low_f32(c[r][k]));
+                    vst1_f32(&t->products[i + 2 * r + 1][j + 2 * k], vget_high_f32(c[r][k]));
+                }
+        }
+}
+
+/* y += p v */
+static void multiply_values(const group *g, int row, int keys)
+{
+    scratch *t = g->t;
+    const int64_t line = g->a->width / 2;
+    for (int j = 0; j < g->a->width; j += BLOCK)
+        for (int i = 0; i < QUERIES; i += BLOCK) {
+            float32x4_t c[PAIRS][PAIRS], *y = g->y + (row + i) / 2 * line + j / 2;
+#pragma GCC unroll 4
+            for (int r = 0; r < PAIRS; r++)
+#pragma GCC unroll 4
+                for (int k = 0; k < PAIRS; k++)
+                    c[r][k] = y[r * line + k];
+            add_block(t->p[i / 2], KEYS / QUAD, t->values[j / 2], KEYS / QUAD, whole(keys, QUAD) / QUAD, c);
+#pragma GCC unroll 4
+            for (int r = 0; r < PAIRS; r++)
+#pragma GCC unroll 4
+                for (int k = 0; k < PAIRS; k++)
+                    y[r * line + k] = c[r][k];
+        }
+}
+
+/* ---- the softmax ---- */
+
+static float largest(const float *p, int count)
+{
+    vec m[SILU_U];
+    SILU_EACH m[u] = vec_splat(-INFINITY);
+    for (int j = 0; j < count; j += SILU_BLOCK)
+        SILU_EACH m[u] = vec_max(vec_load(p + j + u * VEC_LANES), m[u]);
+    return vmaxnmvq_f32(vec_max(vec_max(m[0], m[1]), vec_max(m[2], m[3])));
+}
+
+/* Turns the products of the group's query `row` + i with the keys of the tile into weights, relative to its largest
+ * product so far. Returns what its sums were multiplied with. */
+static float weigh(const group *g, int row, int i, int keys)
+{
+    float *p = g->t->products[i];
+    const int end = whole(keys, SILU_BLOCK);
+    for (int j = keys; j < end; j++)
+        p[j] = -INFINITY;
+    const float scale = g->a->scale, before = g->most[row + i], here = scale * largest(p, end);
+    const float most = here > before ? here : before, factor = most > before ? expf(before - most) : 1;
+    vec total = vec_splat(0);
+    for (int j = 0; j < end; j += SILU_BLOCK) {
+        vec v[SILU_U];
+        SILU_EACH v[u] = vec_fma(vec_load(p + j + u * VEC_LANES), vec_splat(scale), vec_splat(-most));
+        vec_exp_vectors(SILU_U, v);
+        SILU_EACH total = total + v[u];
+        SILU_EACH vst1_u16(g->t->p[i / 2][j / QUAD + u][i % 2], rounded(v[u]));
+    }
+    g->sum[row + i] = g->sum[row + i] * factor + vec_sum(total);
+    g->most[row + i] = most;
+    return factor;
+}
+
+static void weigh_pair(const group *g, int row, int i, int keys)
+{
+    const float first = weigh(g, row, i, keys), second = weigh(g, row, i + 1, keys);
+    const float32x4_t factors = { first, first, second, second };
+    float32x4_t *y = g->y + (int64_t)(row + i) / 2 * (g->a->width / 2);
+    for (int j = 0; j < g->a->width / 2 && (first != 1 || second != 1); j++)
+        y[j] = vmulq_f32(y[j], factors);
+}
+
+/* ---- a unit ---- */
+
+static void tile_of_keys(const group *g, int64_t key, int keys)
+{
+    const int quads = g->a->width / QUAD;
+    pack_rows(g->k.data + key * g->k.step, g->k.step, keys, whole(keys, BLOCK), quads, g->t->keys);
+    pack_values(g, key, keys);
+    for (int row = 0; row < g->count; row += QUERIES) {
+        pack_rows(g->q.data + (g->first + row) * g->q.step, g->q.step, (int)zn_least(QUERIES, g->count - row), QUERIES,
+                  quads, g->t->q);
+        multiply_keys(g, keys);
+        for (int i = 0; i < QUERIES; i += 2)
+            weigh_pair(g, row, i, keys);
+        multiply_values(g, row, keys);
+    }
+}
+
+static void put(const group *g, const zn_rows *y)
+{
+    for (int i = 0; i < g->count; i++) {
+        const float32x2_t factor = vdup_n_f32(1 / g->sum[i]);
+        const float *from = (const float *)(g->y + (int64_t)i / 2 * (g->a->width / 2)) + i % 2 * 2;
+        float *to = y->data + (g->first + i) * y->step;
+        for (int j = 0; j < g->a->width; j += 2)
+            vst1_f32(to + j, vmul_f32(vld1_f32(from + 2 * j), factor));
+    }
+}
+
+void zn_attention_bfmmla(const void *args, zn_range r)
+{
+    const zn_attention_args *a = args;
+    for (int64_t unit = r.begin; unit < r.end; unit++) {
+        const group g = group_of(a, unit, r.scratch);
+        const zn_rows y = zn_attention_head(a, &a->y, unit / zn_attention_blocks(a), 1);
+        for (int64_t key = 0; key < a->keys; key += KEYS)
+            tile_of_keys(&g, key, (int)zn_least(KEYS, a->keys - key));
+        put(&g, &y);
+    }
+}
