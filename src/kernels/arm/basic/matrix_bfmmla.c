@@ -1,6 +1,5 @@
 /* The product in bf16 with the matrix instructions of ARMv8.6: BFMMLA multiplies two outputs by two rows over four
  * inputs. Eight outputs by eight rows are summed at a time: 16 sums, and each operand loaded is used four times. */
-#include "base/convert.h"
 #include "base/cpu.h"
 #include "kernels/arm/sequence/attention_bfmmla.h"
 #include "kernels/simd.h"
@@ -31,15 +30,14 @@ static void unpack(const piece *p, scratch *t)
     zn_packed stored = p->a->w;
     stored.rotated = 0; /* x is rotated instead */
     for (int c = 0; c < outputs; c++) {
-        uint16_t rounded[DEPTH] = { 0 };
         float values[DEPTH];
-        if (c < p->columns) {
+        if (c < p->columns)
             zn_packed_row(&stored, p->column + c, p->first, p->depth, values);
-            zn_from_f32(rounded, ZN_BF16, values, (size_t)p->depth);
-        }
-        operands *to = t->w.quads.w[c / BLOCK];
+        const int there = c < p->columns ? p->depth : 0;
+        memset(values + there, 0, sizeof(float) * (size_t)(quads * QUAD - there));
+        uint16_t *to = t->w.quads.w[c / BLOCK][0][c % BLOCK / 2][c % 2];
         for (int q = 0; q < quads; q++)
-            memcpy(to[q][c % BLOCK / 2][c % 2], rounded + q * QUAD, sizeof to[q][0][0]);
+            vst1_u16(to + q * BLOCK * QUAD, vreinterpret_u16_bf16(vcvt_bf16_f32(vld1q_f32(values + q * QUAD))));
     }
 }
 
@@ -115,6 +113,8 @@ static void multiply(const piece *p, scratch *t)
             for (int i = 0; i < count; i++)
                 for (int r = 0; r < BLOCKS; r++) {
                     float *sums = t->sums[near + i][c / SIDE][0] + (c % SIDE / BLOCK * BLOCKS + r) * (int)BLOCK_SUMS;
+                    for (int line = 0; line < BLOCK_SUMS && i + 1 < count; line += 16) /* of the next panel */
+                        __builtin_prefetch(sums + sizeof t->sums[0] / sizeof(float) + line, 1);
                     if (p->first == 0)
                         memset(sums, 0, sizeof(float) * BLOCK_SUMS);
                     multiply_block(t->w.quads.w[c / BLOCK], t->w.quads.x[i][r], quads, sums);
