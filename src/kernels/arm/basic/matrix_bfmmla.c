@@ -8,20 +8,22 @@
 #include <arm_neon.h>
 
 enum {
-    QUAD = 4,  /* inputs of an instruction */
-    BLOCK = 8, /* outputs or rows of a block */
+    QUAD = 4,     /* inputs of an instruction */
+    UNROLLED = 4, /* such fours in a turn of the loop */
+    BLOCK = 8,    /* outputs or rows of a block */
     PAIRS = BLOCK / 2,
     NEAR = 4,                   /* panels that are multiplied with a block of weights, one after the other */
     BLOCKS = SIDE / BLOCK,      /* of a tile, across and down */
     BLOCK_SUMS = BLOCK * BLOCK, /* floats */
 };
-_Static_assert(SIDE % BLOCK == 0 && DEPTH % (2 * QUAD) == 0 && ZN_BF16_STEP % (2 * QUAD) == 0, "whole blocks");
+_Static_assert(SIDE % BLOCK == 0 && DEPTH % (UNROLLED * QUAD) == 0 && ZN_BF16_STEP % (UNROLLED * QUAD) == 0,
+               "whole blocks");
 
 /* Operands of a block: for each four inputs, four pairs of outputs or rows. */
 typedef uint16_t operands[PAIRS][2][QUAD];
 
-/* An even number: multiply_block takes two at a time. */
-static inline int quads_of(int depth) { return (depth + 2 * QUAD - 1) / (2 * QUAD) * 2; }
+/* multiply_block takes several at a time. */
+static inline int quads_of(int depth) { return (depth + UNROLLED * QUAD - 1) / (UNROLLED * QUAD) * UNROLLED; }
 
 /* Unpacks and rounds the weights of a piece; outputs and inputs that pad it are zero. */
 static void unpack(const piece *p, scratch *t)
@@ -41,10 +43,13 @@ static void unpack(const piece *p, scratch *t)
     }
 }
 
-/* Orders a panel as operands: lines of pairs of inputs become fours of two rows. */
-static void order_rows(const uint16_t *x, int quads, operands (*to)[DEPTH / QUAD])
+/* Orders a panel as operands: lines of pairs of inputs become fours of two rows. Fetches what is `ahead` numbers
+ * after it. */
+static void order_rows(const uint16_t *x, int64_t ahead, int quads, operands (*to)[DEPTH / QUAD])
 {
-    for (int q = 0; q < quads; q++)
+    for (int q = 0; q < quads; q++) {
+        __builtin_prefetch(x + ahead + (int64_t)4 * q * SIDE, 0, 2);
+        __builtin_prefetch(x + ahead + (int64_t)(4 * q + 2) * SIDE, 0, 2);
         for (int i = 0; i < SIDE / 4; i++) {
             const uint16_t *line = x + (int64_t)2 * q * 2 * SIDE + 8 * i;
             const uint32x4_t first = vreinterpretq_u32_u16(vld1q_u16(line)),
@@ -53,6 +58,7 @@ static void order_rows(const uint16_t *x, int quads, operands (*to)[DEPTH / QUAD
             vst1q_u16(pair, vreinterpretq_u16_u32(vzip1q_u32(first, second)));
             vst1q_u16(pair + 2 * QUAD, vreinterpretq_u16_u32(vzip2q_u32(first, second)));
         }
+    }
 }
 
 /* clang-format off */
@@ -80,8 +86,8 @@ static void multiply_block(const operands *w, const operands *x, int quads, floa
         SUMS(LOAD)
         LOAD(16, 17, w, 0) LOAD(18, 19, w, 32) LOAD(20, 21, x, 0) LOAD(22, 23, x, 32)
         "1:\n"
-        QUADS(64) QUADS(128)
-        "add %[w], %[w], #128\n add %[x], %[x], #128\n subs %w[quads], %w[quads], #2\n b.ne 1b\n"
+        QUADS(64) QUADS(128) QUADS(192) QUADS(256)
+        "add %[w], %[w], #256\n add %[x], %[x], #256\n subs %w[quads], %w[quads], #4\n b.ne 1b\n"
         SUMS(STORE)
         : [w] "+r"(w), [x] "+r"(x), [quads] "+r"(quads)
         : [sums] "r"(sums)
@@ -108,7 +114,7 @@ static void multiply(const piece *p, scratch *t)
     for (int near = 0; near < p->panels; near += NEAR) {
         const int count = (int)zn_least(NEAR, p->panels - near);
         for (int i = 0; i < count; i++)
-            order_rows(p->x + (near + i) * p->panel, quads, t->w.quads.x[i]);
+            order_rows(p->x + (near + i) * p->panel, NEAR * p->panel, quads, t->w.quads.x[i]);
         for (int c = 0; c < p->columns; c += BLOCK)
             for (int i = 0; i < count; i++)
                 for (int r = 0; r < BLOCKS; r++) {
