@@ -12,7 +12,8 @@
 #include <string.h>
 #include <zenith/zenith.h>
 
-static int width = 520, height = 300, tile = 128; /* of the picture; smaller where the device is emulated */
+/* Of the picture; smaller where the device is emulated, which takes a second for 100 pixels. */
+static int width = 520, height = 300, tile = 128, rounds = 3;
 static int compared, failures;
 
 static void expect(const char *what, double error, double allowed)
@@ -141,7 +142,7 @@ typedef struct sharer {
 static void *share(void *arg)
 {
     sharer *s = arg;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < rounds; i++) {
         pair p = run(s->model, s->image, NULL, (zn_options){ .context = s->context, .device = "cuda" });
         s->bad += image_difference(p.image, s->want->image) != 0;
         pair_free(&p);
@@ -219,14 +220,19 @@ int main(int argc, char **argv)
     zn_device_describe(device, text, sizeof text, &gflops, &bandwidth);
     check_group(device);
     zn_device_close(device);
-    if (strstr(text, "emulated"))
-        width = 72, height = 16, tile = 64;
+    const bool emulated = strstr(text, "emulated");
+    if (emulated)
+        width = 72, height = 16, tile = 64, rounds = 2;
     zn_image *image = picture();
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (argc < 2 || !strcmp(argv[1], names[i]))
             check(names[i], image);
     check_overflow(image);
-    check_shared(image);
+    if (emulated)
+        width = 16;
+    zn_image *shared = picture();
+    check_shared(shared);
+    zn_image_free(shared);
     zn_image_free(image);
     printf("%d comparisons, %d failures\n", compared, failures);
     return failures || !compared;
