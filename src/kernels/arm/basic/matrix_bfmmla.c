@@ -1,6 +1,7 @@
 /* The product in bf16 with the matrix instructions of ARMv8.6: BFMMLA multiplies two outputs by two rows over four
  * inputs. Eight outputs by eight rows are summed at a time: 16 sums, and each operand loaded is used four times. */
 #include "base/cpu.h"
+#include "kernels/arm/bfmmla.h"
 #include "kernels/arm/sequence/attention_bfmmla.h"
 #include "kernels/simd.h"
 #include "kernels/simd/basic/matrix_bf16.h"
@@ -8,22 +9,21 @@
 #include <arm_neon.h>
 
 enum {
-    QUAD = 4,     /* inputs of an instruction */
-    UNROLLED = 4, /* such fours in a turn of the loop */
-    BLOCK = 8,    /* outputs or rows of a block */
-    PAIRS = BLOCK / 2,
-    NEAR = 4,                   /* panels that are multiplied with a block of weights, one after the other */
-    BLOCKS = SIDE / BLOCK,      /* of a tile, across and down */
-    BLOCK_SUMS = BLOCK * BLOCK, /* floats */
+    QUAD = BFMMLA_QUAD,
+    BLOCK = BFMMLA_BLOCK,
+    PAIRS = BFMMLA_PAIRS,
+    NEAR = 4,              /* panels that are multiplied with a block of weights, one after the other */
+    BLOCKS = SIDE / BLOCK, /* of a tile, across and down */
 };
-_Static_assert(SIDE % BLOCK == 0 && DEPTH % (UNROLLED * QUAD) == 0 && ZN_BF16_STEP % (UNROLLED * QUAD) == 0,
+_Static_assert(SIDE % BLOCK == 0 && DEPTH % (BFMMLA_UNROLLED * QUAD) == 0 &&
+                   ZN_BF16_STEP % (BFMMLA_UNROLLED * QUAD) == 0,
                "whole blocks");
 
-/* Operands of a block: for each four inputs, four pairs of outputs or rows. */
-typedef uint16_t operands[PAIRS][2][QUAD];
-
-/* multiply_block takes several at a time. */
-static inline int quads_of(int depth) { return (depth + UNROLLED * QUAD - 1) / (UNROLLED * QUAD) * UNROLLED; }
+/* bfmmla_block takes several at a time. */
+static inline int quads_of(int depth)
+{
+    return (depth + BFMMLA_UNROLLED * QUAD - 1) / (BFMMLA_UNROLLED * QUAD) * BFMMLA_UNROLLED;
+}
 
 /* Unpacks and rounds the weights of a piece; outputs and inputs that pad it are zero. */
 static void unpack(const piece *p, scratch *t)
@@ -45,7 +45,7 @@ static void unpack(const piece *p, scratch *t)
 
 /* Orders a panel as operands: lines of pairs of inputs become fours of two rows. Fetches what is `ahead` numbers
  * after it. */
-static void order_rows(const uint16_t *x, int64_t ahead, int quads, operands (*to)[DEPTH / QUAD])
+static void order_rows(const uint16_t *x, int64_t ahead, int quads, bfmmla_operands (*to)[DEPTH / QUAD])
 {
     for (int q = 0; q < quads; q++) {
         __builtin_prefetch(x + ahead + (int64_t)4 * q * SIDE, 0, 2);
@@ -60,41 +60,6 @@ static void order_rows(const uint16_t *x, int64_t ahead, int quads, operands (*t
         }
     }
 }
-
-/* clang-format off */
-#define DOT(c, a, b)       "bfmmla v" #c ".4s, v" #a ".8h, v" #b ".8h\n"
-#define LOAD(a, b, p, at)  "ldp q" #a ", q" #b ", [%[" #p "], #" #at "]\n"
-#define STORE(a, b, p, at) "stp q" #a ", q" #b ", [%[" #p "], #" #at "]\n"
-#define ROW(c0, c1, c2, c3, a, b0, b1, b2, b3) DOT(c0, a, b0) DOT(c1, a, b1) DOT(c2, a, b2) DOT(c3, a, b3)
-#define NEXT(r, p, at)     "ldr q" #r ", [%[" #p "], #" #at "]\n"
-/* Four inputs; a register gets what it needs for the next four, which are at `at`, as soon as it is free. */
-#define QUADS(at)                                                                                                      \
-    ROW(0, 1, 2, 3, 16, 20, 21, 22, 23) NEXT(16, w, at) ROW(4, 5, 6, 7, 17, 20, 21, 22, 23) NEXT(17, w, at + 16)       \
-    ROW(8, 9, 10, 11, 18, 20, 21, 22, 23) NEXT(18, w, at + 32)                                                         \
-    DOT(12, 19, 20) NEXT(20, x, at) DOT(13, 19, 21) NEXT(21, x, at + 16) DOT(14, 19, 22) NEXT(22, x, at + 32)          \
-    DOT(15, 19, 23) NEXT(23, x, at + 48) NEXT(19, w, at + 48)
-#define SUMS(op)                                                                                                       \
-    op(0, 1, sums, 0) op(2, 3, sums, 32) op(4, 5, sums, 64) op(6, 7, sums, 96) op(8, 9, sums, 128)                     \
-    op(10, 11, sums, 160) op(12, 13, sums, 192) op(14, 15, sums, 224)
-
-/* Adds products to sums, [pair of outputs][pair of rows] of two by two. The operands of the next four inputs are
- * loaded among the products of these; after the last ones some that nothing uses. A Neoverse-V1 does 3.9 products in a
- * cycle if two loads follow each four of them, 2.7 with one after each two, and 2.3 with LDP. */
-static void multiply_block(const operands *w, const operands *x, int quads, float *sums)
-{
-    __asm__ volatile(
-        SUMS(LOAD)
-        LOAD(16, 17, w, 0) LOAD(18, 19, w, 32) LOAD(20, 21, x, 0) LOAD(22, 23, x, 32)
-        "1:\n"
-        QUADS(64) QUADS(128) QUADS(192) QUADS(256)
-        "add %[w], %[w], #256\n add %[x], %[x], #256\n subs %w[quads], %w[quads], #4\n b.ne 1b\n"
-        SUMS(STORE)
-        : [w] "+r"(w), [x] "+r"(x), [quads] "+r"(quads)
-        : [sums] "r"(sums)
-        : "cc", "memory", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14",
-          "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23");
-}
-/* clang-format on */
 
 /* Brings the sums of a tile from the order of its blocks, [block of outputs][block of rows], to that of
  * matrix_bf16.h. */
@@ -118,12 +83,12 @@ static void multiply(const piece *p, scratch *t)
         for (int c = 0; c < p->columns; c += BLOCK)
             for (int i = 0; i < count; i++)
                 for (int r = 0; r < BLOCKS; r++) {
-                    float *sums = t->sums[near + i][c / SIDE][0] + (c % SIDE / BLOCK * BLOCKS + r) * (int)BLOCK_SUMS;
-                    for (int line = 0; line < BLOCK_SUMS && i + 1 < count; line += 16) /* of the next panel */
+                    float *sums = t->sums[near + i][c / SIDE][0] + (c % SIDE / BLOCK * BLOCKS + r) * (int)BFMMLA_SUMS;
+                    for (int line = 0; line < BFMMLA_SUMS && i + 1 < count; line += 16) /* of the next panel */
                         __builtin_prefetch(sums + sizeof t->sums[0] / sizeof(float) + line, 1);
                     if (p->first == 0)
-                        memset(sums, 0, sizeof(float) * BLOCK_SUMS);
-                    multiply_block(t->w.quads.w[c / BLOCK], t->w.quads.x[i][r], quads, sums);
+                        memset(sums, 0, sizeof(float) * BFMMLA_SUMS);
+                    bfmmla_block(t->w.quads.w[c / BLOCK], t->w.quads.x[i][r], quads, sums);
                 }
         for (int i = 0; i < count && p->first + p->depth == p->a->in; i++)
             for (int c = 0; c < tiles; c++)

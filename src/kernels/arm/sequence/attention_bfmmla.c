@@ -4,15 +4,17 @@
 #include "kernels/arm/sequence/attention_bfmmla.h"
 #include "base/cpu.h"
 #include "base/least.h"
+#include "kernels/arm/bfmmla.h"
 #include "kernels/attention.h"
 #include "kernels/simd/basic/silu.h"
 
 #include <math.h>
 
 enum {
-    QUAD = 4,  /* numbers of an instruction */
-    BLOCK = 8, /* rows by rows that are multiplied in registers */
-    PAIRS = BLOCK / 2,
+    QUAD = BFMMLA_QUAD,
+    BLOCK = BFMMLA_BLOCK,
+    PAIRS = BFMMLA_PAIRS,
+    STEP = BFMMLA_UNROLLED * QUAD, /* numbers that products take at a time */
     QUERIES = 32,
     KEYS = ZN_ATTENTION_TILE,
     LEAST_WIDTH = 64, /* narrower heads have less scratch than this needs */
@@ -22,13 +24,11 @@ enum {
 _Static_assert((int)QUERIES % (int)BLOCK == 0 && (int)KEYS % (int)BLOCK == 0 && (int)KEYS % (int)SILU_BLOCK == 0,
                "whole blocks");
 
-typedef uint16_t operand[2][QUAD]; /* of two rows */
-
 /* The scratch of a thread; y, most and sum follow. */
 typedef struct scratch {
-    operand keys[KEYS / 2][MOST_WIDTH / QUAD];   /* [pair of keys][four columns] */
-    operand values[MOST_WIDTH / 2][KEYS / QUAD]; /* [pair of columns][four keys] */
-    operand q[QUERIES / 2][MOST_WIDTH / QUAD], p[QUERIES / 2][KEYS / QUAD];
+    bfmmla_operands keys[KEYS / BLOCK][MOST_WIDTH / QUAD];
+    bfmmla_operands values[MOST_WIDTH / BLOCK][KEYS / QUAD]; /* a row is a column */
+    bfmmla_operands q[QUERIES / BLOCK][MOST_WIDTH / QUAD], p[QUERIES / BLOCK][KEYS / QUAD];
     float products[QUERIES][LINE];
 } scratch;
 
@@ -39,7 +39,7 @@ typedef struct group {
     int64_t first; /* query */
     int count;
     zn_rows q, k, v;   /* of this head: data points to its row 0 */
-    float32x4_t *y;    /* [pair of queries][pair of columns]: two by two sums; queries up to a multiple of QUERIES */
+    float *y;          /* [block of queries][block of columns][BFMMLA_SUMS]; queries up to a multiple of QUERIES */
     float *most, *sum; /* of a query */
 } group;
 
@@ -56,8 +56,8 @@ static group group_of(const zn_attention_args *a, int64_t unit, void *memory)
                 .v = zn_attention_head(a, &a->v, head, zn_attention_share(a)) };
     g.count = (int)zn_least(rows, a->queries - g.first);
     const int padded = whole(g.count, QUERIES);
-    g.y = (float32x4_t *)(g.t + 1);
-    g.most = (float *)(g.y + (int64_t)padded * a->width / 4);
+    g.y = (float *)(g.t + 1);
+    g.most = g.y + (int64_t)padded * a->width;
     g.sum = g.most + padded;
     memset(g.y, 0, sizeof(float) * (size_t)padded * (size_t)a->width);
     for (int i = 0; i < padded; i++) {
@@ -71,7 +71,7 @@ bool zn_attention_bfmmla_supports(const void *args)
 {
     const zn_attention_args *a = args;
     const size_t rows = (size_t)whole((int)zn_attention_rows(a), QUERIES);
-    return a->math == ZN_PRECISION_BF16 && !a->causal && a->width % BLOCK == 0 && a->width >= LEAST_WIDTH &&
+    return a->math == ZN_PRECISION_BF16 && !a->causal && a->width % STEP == 0 && a->width >= LEAST_WIDTH &&
            a->width <= MOST_WIDTH &&
            sizeof(scratch) + sizeof(float) * rows * (size_t)(a->width + 2) <= zn_attention_scratch(a);
 }
@@ -80,12 +80,14 @@ bool zn_attention_bfmmla_supports(const void *args)
 
 VEC_INLINE uint16x4_t rounded(float32x4_t v) { return vreinterpret_u16_bf16(vcvt_bf16_f32(v)); }
 
-/* Rounds rows from `from` on to operands [pair of rows][`quads`]; rows from `count` up to `all` are zero. */
-static void pack_rows(const float *from, int64_t step, int count, int all, int quads, operand (*to)[MOST_WIDTH / QUAD])
+/* Rounds rows from `from` on to operands, of blocks; rows from `count` up to `all` are zero. */
+static void pack_rows(const float *from, int64_t step, int count, int all, int quads,
+                      bfmmla_operands (*to)[MOST_WIDTH / QUAD])
 {
     for (int i = 0; i < all; i++)
         for (int s = 0; s < quads; s++)
-            vst1_u16(to[i / 2][s][i % 2], i < count ? rounded(vld1q_f32(from + i * step + QUAD * s)) : vdup_n_u16(0));
+            vst1_u16(to[i / BLOCK][s][i % BLOCK / 2][i % 2],
+                     i < count ? rounded(vld1q_f32(from + i * step + QUAD * s)) : vdup_n_u16(0));
 }
 
 /* Four columns of a key, or zeros. */
@@ -97,40 +99,21 @@ VEC_INLINE uint16x4_t value_of(const float *v, int64_t step, int key, int keys)
 /* Four keys by four columns are transposed. */
 static void pack_values(const group *g, int64_t key, int keys)
 {
-    for (int t = 0; t < whole(keys, QUAD); t += QUAD)
+    for (int t = 0; t < whole(keys, STEP); t += QUAD)
         for (int c = 0; c < g->a->width; c += QUAD) {
             const float *v = g->v.data + (key + t) * g->v.step + c;
             const uint16x4_t k0 = value_of(v, g->v.step, 0, keys - t), k1 = value_of(v, g->v.step, 1, keys - t),
                              k2 = value_of(v, g->v.step, 2, keys - t), k3 = value_of(v, g->v.step, 3, keys - t);
             const uint32x4_t low = vreinterpretq_u32_u16(vcombine_u16(vzip1_u16(k0, k1), vzip2_u16(k0, k1))),
                              high = vreinterpretq_u32_u16(vcombine_u16(vzip1_u16(k2, k3), vzip2_u16(k2, k3)));
-            vst1q_u16(g->t->values[c / 2][t / QUAD][0], vreinterpretq_u16_u32(vzip1q_u32(low, high)));
-            vst1q_u16(g->t->values[c / 2 + 1][t / QUAD][0], vreinterpretq_u16_u32(vzip2q_u32(low, high)));
+            vst1q_u16(g->t->values[c / BLOCK][t / QUAD][c % BLOCK / 2][0],
+                      vreinterpretq_u16_u32(vzip1q_u32(low, high)));
+            vst1q_u16(g->t->values[c / BLOCK][t / QUAD][c % BLOCK / 2 + 1][0],
+                      vreinterpretq_u16_u32(vzip2q_u32(low, high)));
         }
 }
 
 /* ---- products ---- */
-
-VEC_INLINE bfloat16x8_t loaded(const operand *p) { return vreinterpretq_bf16_u16(vld1q_u16((*p)[0])); }
-
-/* Adds the products of eight rows and eight rows; pairs of rows are `row` and `column` operands apart. */
-VEC_INLINE void add_block(const operand *a, int64_t row, const operand *b, int64_t column, int quads,
-                          float32x4_t c[PAIRS][PAIRS])
-{
-    for (int s = 0; s < quads; s++) {
-        bfloat16x8_t left[PAIRS], right[PAIRS];
-#pragma GCC unroll 4
-        for (int i = 0; i < PAIRS; i++) {
-            left[i] = loaded(a + i * row + s);
-            right[i] = loaded(b + i * column + s);
-        }
-#pragma GCC unroll 4
-        for (int i = 0; i < PAIRS; i++)
-#pragma GCC unroll 4
-            for (int j = 0; j < PAIRS; j++)
-                c[i][j] = vbfmmlaq_f32(c[i][j], left[i], right[j]);
-    }
-}
 
 /* products = q k' */
 static void multiply_keys(const group *g, int keys)
@@ -138,43 +121,27 @@ static void multiply_keys(const group *g, int keys)
     scratch *t = g->t;
     for (int j = 0; j < whole(keys, BLOCK); j += BLOCK)
         for (int i = 0; i < QUERIES; i += BLOCK) {
-            float32x4_t c[PAIRS][PAIRS];
-#pragma GCC unroll 4
-            for (int r = 0; r < PAIRS; r++)
-#pragma GCC unroll 4
+            float c[PAIRS][PAIRS][2][2] = { { { { 0 } } } };
+            bfmmla_block(t->q[i / BLOCK], t->keys[j / BLOCK], g->a->width / QUAD, (float *)c);
+            for (int r = 0; r < BLOCK; r++)
                 for (int k = 0; k < PAIRS; k++)
-                    c[r][k] = vdupq_n_f32(0);
-            add_block(t->q[i / 2], MOST_WIDTH / QUAD, t->keys[j / 2], MOST_WIDTH / QUAD, g->a->width / QUAD, c);
-#pragma GCC unroll 4
-            for (int r = 0; r < PAIRS; r++)
-#pragma GCC unroll 4
-                for (int k = 0; k < PAIRS; k++) {
-                    vst1_f32(&t->products[i + 2 * r][j + 2 * k], vget_low_f32(c[r][k]));
-                    vst1_f32(&t->products[i + 2 * r + 1][j + 2 * k], vget_high_f32(c[r][k]));
-                }
+                    vst1_f32(&t->products[i + r][j + 2 * k], vld1_f32(c[r / 2][k][r % 2]));
         }
+}
+
+/* The sums of a block of the group's queries and columns. */
+static inline float *sums_of(const group *g, int query, int column)
+{
+    return g->y + ((int64_t)query / BLOCK * (g->a->width / BLOCK) + column / BLOCK) * (int)BFMMLA_SUMS;
 }
 
 /* y += p v */
 static void multiply_values(const group *g, int row, int keys)
 {
     scratch *t = g->t;
-    const int64_t line = g->a->width / 2;
     for (int j = 0; j < g->a->width; j += BLOCK)
-        for (int i = 0; i < QUERIES; i += BLOCK) {
-            float32x4_t c[PAIRS][PAIRS], *y = g->y + (row + i) / 2 * line + j / 2;
-#pragma GCC unroll 4
-            for (int r = 0; r < PAIRS; r++)
-#pragma GCC unroll 4
-                for (int k = 0; k < PAIRS; k++)
-                    c[r][k] = y[r * line + k];
-            add_block(t->p[i / 2], KEYS / QUAD, t->values[j / 2], KEYS / QUAD, whole(keys, QUAD) / QUAD, c);
-#pragma GCC unroll 4
-            for (int r = 0; r < PAIRS; r++)
-#pragma GCC unroll 4
-                for (int k = 0; k < PAIRS; k++)
-                    y[r * line + k] = c[r][k];
-        }
+        for (int i = 0; i < QUERIES; i += BLOCK)
+            bfmmla_block(t->p[i / BLOCK], t->values[j / BLOCK], whole(keys, STEP) / QUAD, sums_of(g, row + i, j));
 }
 
 /* ---- the softmax ---- */
@@ -204,7 +171,7 @@ static float weigh(const group *g, int row, int i, int keys)
         SILU_EACH v[u] = vec_fma(vec_load(p + j + u * VEC_LANES), vec_splat(scale), vec_splat(-most));
         vec_exp_vectors(SILU_U, v);
         SILU_EACH total = total + v[u];
-        SILU_EACH vst1_u16(g->t->p[i / 2][j / QUAD + u][i % 2], rounded(v[u]));
+        SILU_EACH vst1_u16(g->t->p[i / BLOCK][j / QUAD + u][i % BLOCK / 2][i % 2], rounded(v[u]));
     }
     g->sum[row + i] = g->sum[row + i] * factor + vec_sum(total);
     g->most[row + i] = most;
@@ -215,9 +182,10 @@ static void weigh_pair(const group *g, int row, int i, int keys)
 {
     const float first = weigh(g, row, i, keys), second = weigh(g, row, i + 1, keys);
     const float32x4_t factors = { first, first, second, second };
-    float32x4_t *y = g->y + (int64_t)(row + i) / 2 * (g->a->width / 2);
-    for (int j = 0; j < g->a->width / 2 && (first != 1 || second != 1); j++)
-        y[j] = vmulq_f32(y[j], factors);
+    for (int j = 0; j < g->a->width && (first != 1 || second != 1); j += 2) {
+        float *y = sums_of(g, row + i, j) + i % BLOCK / 2 * 4 * (int)PAIRS + j % BLOCK / 2 * 4;
+        vst1q_f32(y, vmulq_f32(vld1q_f32(y), factors));
+    }
 }
 
 /* ---- a unit ---- */
@@ -241,10 +209,11 @@ static void put(const group *g, const zn_rows *y)
 {
     for (int i = 0; i < g->count; i++) {
         const float32x2_t factor = vdup_n_f32(1 / g->sum[i]);
-        const float *from = (const float *)(g->y + (int64_t)i / 2 * (g->a->width / 2)) + i % 2 * 2;
         float *to = y->data + (g->first + i) * y->step;
-        for (int j = 0; j < g->a->width; j += 2)
-            vst1_f32(to + j, vmul_f32(vld1_f32(from + 2 * j), factor));
+        for (int j = 0; j < g->a->width; j += 2) {
+            const float *from = sums_of(g, i, j) + i % BLOCK / 2 * 4 * (int)PAIRS + j % BLOCK / 2 * 4 + i % 2 * 2;
+            vst1_f32(to + j, vmul_f32(vld1_f32(from), factor));
+        }
     }
 }
 
