@@ -31,7 +31,7 @@ zn_lowp_grid zn_lowp_grid_of(const zn_conv_shape *s, int points, int tiles)
     g.depth = g.parts * s->cin;
     g.tiles = (int64_t)s->n * g.tall * g.wide;
     const int64_t span = 2 * tiles, units = (g.tiles + span - 1) / span * 2; /* even, and of even size */
-    g.unit = (int)((g.tiles + 2 * units - 1) / (2 * units) * 2);
+    g.unit = units ? (int)((g.tiles + 2 * units - 1) / (2 * units) * 2) : 2; /* a band may have no rows */
     return g;
 }
 

@@ -380,7 +380,6 @@ static double slots(const zn_conv_shape *s)
                               lines * (p.outputs == 6 ? OUTPUT_SLOTS_6 : OUTPUT_SLOTS_7) * out);
 }
 
-/* Also of a map without rows, as a band may be, for which there is no plan. */
 static int block(const zn_conv_shape *s) { return s->up2 ? 14 : s->stride == 2 ? 7 : 6; }
 
 static bool pays(const zn_conv_shape *s, const zn_conv_wish *wish) { return !zn_conv_has_few_tiles(s, wish); }

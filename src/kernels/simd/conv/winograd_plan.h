@@ -38,7 +38,7 @@ static inline void divide(plan *p, int64_t want)
 {
     p->row_blocks = (p->tiles + GEMM_MR - 1) / GEMM_MR;
     p->units = (p->row_blocks + want - 1) / want;
-    p->block = (int)((p->row_blocks + p->units - 1) / p->units) * GEMM_MR;
+    p->block = p->units ? (int)((p->row_blocks + p->units - 1) / p->units) * GEMM_MR : 0; /* a band may have no rows */
 }
 
 /* Heavy weights without prefetching: memory is the limit, and U is streamed from it once per unit. V and M lie in L3
