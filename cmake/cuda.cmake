@@ -61,6 +61,7 @@ function(zenith_device_sources)
     cuda/conv/conv_half.cu
     cuda/conv/conv_parts.cu
     cuda/conv/conv_product.cu
+    cuda/conv/conv_thin.cu
     cuda/conv/grouped.cu
     cuda/loss/loss.cu
     cuda/loss/ssim.cu
@@ -81,7 +82,9 @@ function(zenith_device_sources)
     cuda/spectral/line_grad.cu
     cuda/spectral/lite.cu
     cuda/spectral/lite_head.cu
+    cuda/spectral/lite_head_half.cu
     cuda/spectral/spectral.cu
+    cuda/spectral/square_half.cu
     cuda/spectral/tile.cu)
   set(hopper_sources # not emulated
     cuda/sequence/attention_wgmma.cu

@@ -3,6 +3,7 @@
 #define ZN_KERNELS_GATES_H
 
 #include "base/threads.h"
+#include "kernels/type.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -141,7 +142,9 @@ typedef struct zn_tile_square_args {
     const float *x, *gate[2], *th[2];
     float *y;
     int n, h, wide, channels, p, offset;
+    zn_type type; /* of x and y; 16 bits: only on a device, and only if zn_tile_square_takes_half */
 } zn_tile_square_args;
+static inline bool zn_tile_square_takes_half(int channels, int p) { return p == 32 && channels % 8 == 0; }
 int64_t zn_tile_square_units(const zn_tile_square_args *a);
 size_t zn_tile_square_scratch(const zn_tile_square_args *a);
 

@@ -6,7 +6,9 @@
 #define ZN_KERNELS_LITE_HEAD_H
 
 #include "base/threads.h"
+#include "kernels/type.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,7 +22,15 @@ typedef struct zn_lite_head_args {
     float *y;           /* [n][h][wide][co] */
     float eps;
     int n, h, wide, c, co, groups;
+    zn_type type; /* of x and y; 16 bits: only on a device, and only if zn_lite_head_takes_half */
 } zn_lite_head_args;
+
+/* Four groups that halve the channels, as in all networks of the program. */
+enum { ZN_LITE_HEAD_HALF_GROUPS = 4 };
+static inline bool zn_lite_head_takes_half(int c, int co, int groups)
+{
+    return (c == 32 || c == 64 || c == 128 || c == 256) && co == c / 2 && groups == ZN_LITE_HEAD_HALF_GROUPS;
+}
 
 /* Units are rows n*h; neighbouring rows share inputs. */
 void zn_k_lite_head(const void *lite_head_args, zn_range rows);

@@ -2,8 +2,8 @@
  * kernel gives, addresses without a twin. On machines without a GPU, in a build with -DZENITH_CUDA=EMULATED, the same
  * kernels run on the CPU, and then fewer shapes are tried.
  *
- *     check-cuda [FILTER]         only kernels whose name holds it
- *     check-cuda --part NAME      only this part, with its time; --parts prints their names */
+ *     check-cuda [FILTER]                  only kernels whose name holds it
+ *     check-cuda --part NAME [FILTER]      only this part, with its time; --parts prints their names */
 #include "cuda_case.h"
 
 #include "base/clock.h"
@@ -52,6 +52,7 @@ static const struct {
     { "matrix", cuda_check_matrix },
     { "prune", cuda_check_prune },
     { "simd", cuda_check_simd },
+    { "spectral", cuda_check_spectral },
     { "failures", check_failures },
 };
 enum { PARTS = sizeof parts / sizeof *parts };
@@ -83,6 +84,8 @@ int main(int argc, char **argv)
     }
     if (argc > 1 && !only)
         cuda_filter = argv[1];
+    else if (argc > 3)
+        cuda_filter = argv[3];
     if (zn_device_open("cuda", &cuda_device) != ZN_OK) {
         printf("%s\n", zn_error_text());
         return 77;

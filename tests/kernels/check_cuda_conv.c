@@ -441,8 +441,18 @@ static int shapes(zn_conv_shape *list)
     list[count] = conv_shape(1, 9, 11, 128, 128, 1, 1, 0, false);
     list[count].unshuffle = list[count].shuffle = true;
     count++;
+    list[count++] = conv_shape(1, 9, 11, 16, 32, 1, 1, 0, false); /* few channels, of which 16 are read at once */
+    list[count] = conv_shape(1, 7, 5, 96, 384, 1, 1, 0, false);
+    list[count++].shuffle = true;
     if (cuda_is_emulated)
         return count;
+    list[count++] = conv_shape(1, 251, 250, 16, 32, 1, 1, 0, false);
+    list[count++] = conv_shape(2, 131, 250, 32, 64, 1, 1, 0, false);
+    list[count++] = conv_shape(1, 131, 127, 128, 256, 1, 1, 0, false);
+    list[count] = conv_shape(1, 66, 75, 256, 512, 1, 1, 0, false);
+    list[count++].shuffle = true;
+    list[count] = conv_shape(1, 131, 250, 64, 128, 1, 1, 0, false);
+    list[count++].shuffle = true;
     for (int i = 0; i < 8; i++) { /* every pair of channels */
         static const int channels[] = { 3, 4, 16, 32, 64, 100, 128, 256 };
         for (int o = 0; o < 8; o++)

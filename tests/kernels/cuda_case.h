@@ -60,6 +60,7 @@ void cuda_check_samples(void);     /* check_cuda_sample.c */
 void cuda_check_norms(void);       /* check_cuda_norm.c */
 void cuda_check_prune(void);       /* check_cuda_prune.c */
 void cuda_check_simd(void);        /* check_cuda_simd.c */
+void cuda_check_spectral(void);    /* check_cuda_spectral.c */
 
 /* The number of comparisons so far. */
 int cuda_compared(void);

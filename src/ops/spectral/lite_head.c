@@ -19,7 +19,8 @@ static zn_lite_head_args args_of(const zn_node *n)
                                 .wide = (int)d[2],
                                 .c = (int)d[3],
                                 .co = (int)n->shape.dim[3],
-                                .groups = (int)n->source[3]->shape.dim[0] };
+                                .groups = (int)n->source[3]->shape.dim[0],
+                                .type = n->type };
 }
 
 /* Shapes were checked when the parts were built; copying a graph checks them again. */
@@ -36,6 +37,12 @@ static zn_needs needs(const zn_node *n, const zn_prepare *p)
     (void)p;
     const zn_lite_head_args a = args_of(n);
     return (zn_needs){ .thread_scratch = zn_lite_head_scratch(&a) };
+}
+
+static zn_node_types types(const zn_node *n, const zn_prepare *p)
+{
+    const zn_lite_head_args a = args_of(n);
+    return zn_lite_head_takes_half(a.c, a.co, a.groups) ? zn_types_like_first(n, p) : (zn_node_types){ 0 };
 }
 
 /* Rows per task. A task computes two more rows than its own. It gets half of a thread's rows, but at least
@@ -72,6 +79,7 @@ const zn_op zn_op_lite_head = { .name = "lite_head",
                                 .shape = shape,
                                 .run = run,
                                 .launches = zn_launches,
+                                .types = types,
                                 .needs = needs,
                                 .flops = flops,
                                 .slots = slots,

@@ -16,7 +16,8 @@ static zn_tile_square_args args_of(const zn_node *n)
                                   .wide = (int)d[2],
                                   .channels = (int)d[3],
                                   .p = (int)n->source[1]->shape.dim[0],
-                                  .offset = *(int *)n->attribute };
+                                  .offset = *(int *)n->attribute,
+                                  .type = n->type };
 }
 
 static zn_needs needs(const zn_node *n, const zn_prepare *p)
@@ -24,6 +25,12 @@ static zn_needs needs(const zn_node *n, const zn_prepare *p)
     (void)p;
     const zn_tile_square_args a = args_of(n);
     return (zn_needs){ .thread_scratch = zn_tile_square_scratch(&a) };
+}
+
+static zn_node_types types(const zn_node *n, const zn_prepare *p)
+{
+    const zn_tile_square_args a = args_of(n);
+    return zn_tile_square_takes_half(a.channels, a.p) ? zn_types_like_first(n, p) : (zn_node_types){ 0 };
 }
 
 static void run(const zn_node *n, const zn_launch_context *c)
@@ -63,6 +70,7 @@ const zn_op zn_op_tile_square = { .name = "tile_square",
                                   .shape = zn_like_first,
                                   .run = run,
                                   .launches = zn_launches,
+                                  .types = types,
                                   .needs = needs,
                                   .flops = flops,
                                   .slots = slots,

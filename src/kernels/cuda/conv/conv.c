@@ -50,6 +50,16 @@ static bool supports_half(const zn_conv_shape *s)
 
 static bool supports_product(const zn_conv_shape *s) { return supports(s) && zn_cuda_conv_is_product(s); }
 
+/* conv_thin.cu: the weights of 64 columns are in shared memory. */
+static bool supports_thin(const zn_conv_shape *s)
+{
+    enum { MOST = 256, WEIGHTS = 1 << 17 };
+    const bool pointwise =
+        s->kh * s->kw == 1 && s->stride == 1 && !s->pad && !s->up2 && !s->unshuffle && s->h == s->oh && s->w == s->ow;
+    return supports(s) && pointwise && (s->cin % 32 == 0 || s->cin == 16) && s->cin <= MOST &&
+           (s->shuffle ? s->cout / 4 : s->cout) % 32 == 0 && s->cin * s->cout <= WEIGHTS;
+}
+
 /* Hopper: x is read in pieces of eight channels, and rounded before if it is fp32. */
 static bool supports_wide(const zn_conv_shape *s)
 {
@@ -108,6 +118,10 @@ static void pack_f16(const zn_conv_shape *s, const float *w, void *to)
 static void pack_product(const zn_conv_shape *s, const float *w, void *to)
 {
     pack_half(s, zn_cuda_product_weights(s), w, to, zn_f32_to_bf16);
+}
+static void pack_product_f16(const zn_conv_shape *s, const float *w, void *to)
+{
+    pack_half(s, zn_cuda_product_weights(s), w, to, zn_f32_to_f16);
 }
 
 static size_t up_bytes(const zn_conv_shape *s)
@@ -180,6 +194,16 @@ static bool has_no_tiles(const zn_conv_shape *s, const zn_conv_wish *wish)
 /* Gradients may be too small for f16. */
 static bool never_changes(const zn_conv_shape *s, const zn_conv_wish *wish) { return (void)s, !wish->changing; }
 
+/* cuBLASLt is better at more channels, except on small maps; the size of a map must not matter where tiles are cut. It
+ * has no shuffle. */
+static bool thin_pays(const zn_conv_shape *s, const zn_conv_wish *wish)
+{
+    enum { FEW = 1 << 13, SOME = 1 << 15, SMALL = 1 << 15 };
+    const int64_t weights = (int64_t)s->cin * s->cout, pixels = (int64_t)s->n * s->h * s->w;
+    const bool plain = s->cout >= 2 * s->cin && (weights <= FEW || (wish->whole && weights <= SOME && pixels <= SMALL));
+    return !wish->changing && (s->shuffle || plain);
+}
+
 static size_t scratch_bytes(const zn_conv_shape *s) { return (void)s, 0; }
 static int64_t units(const zn_conv_shape *s) { return (int64_t)s->n * s->oh; }
 
@@ -220,6 +244,9 @@ void zn_k_conv_pack_f16(const void *conv_pack_args, zn_range unit) { (void)conv_
 void zn_k_conv_pack(const void *conv_pack_args, zn_range unit) { (void)conv_pack_args, (void)unit; }
 void zn_k_conv_pack_product(const void *conv_pack_args, zn_range unit) { (void)conv_pack_args, (void)unit; }
 void zn_k_conv_product(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
+void zn_k_conv_pack_product_f16(const void *conv_pack_args, zn_range unit) { (void)conv_pack_args, (void)unit; }
+void zn_k_conv_thin_bf16(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
+void zn_k_conv_thin_f16(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
 void zn_k_conv_rows(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
 
 /* Each number is the sum of two 11-bit numbers; three products make it as accurate as fp32. */
@@ -247,6 +274,19 @@ const zn_conv_kernel zn_conv_cuda_tf32x3 = { .name = "implicit-tf32x3-cuda",
     }
 const zn_conv_kernel zn_conv_cuda_product = ZN_CONV_PRODUCT("product-bf16-cuda", has_no_tiles, zn_k_conv_product);
 const zn_conv_kernel zn_conv_cuda_rows = ZN_CONV_PRODUCT("rows-bf16-cuda", NULL, zn_k_conv_rows);
+
+/* Likewise where channels are few; with a shuffle too. */
+#define ZN_CONV_THIN(title, type, error, packs, packs_on_device, body)                                                 \
+    {                                                                                                                  \
+        .name = (title), .math = (type), .cpu = ZN_CPU_CUDA, .tolerance = (error), .supports = supports_thin,          \
+        .narrow = narrow_both, .pays = thin_pays, .packed_bytes = product_bytes, .pack = (packs),                      \
+        .pack_on_device = (packs_on_device), .scratch_bytes = scratch_bytes, .workspace_bytes = rounded_x,             \
+        .units = units, .run = (body), .flops = zn_conv_direct_flops                                                   \
+    }
+const zn_conv_kernel zn_conv_cuda_thin_bf16 =
+    ZN_CONV_THIN("thin-bf16-cuda", ZN_PRECISION_BF16, 5e-3f, pack_product, zn_k_conv_pack_product, zn_k_conv_thin_bf16);
+const zn_conv_kernel zn_conv_cuda_thin_f16 = ZN_CONV_THIN("thin-f16-cuda", ZN_PRECISION_F16, 6e-4f, pack_product_f16,
+                                                          zn_k_conv_pack_product_f16, zn_k_conv_thin_f16);
 
 const zn_conv_kernel zn_conv_cuda_bf16 = { .name = "halo-bf16-cuda",
                                            .math = ZN_PRECISION_BF16,

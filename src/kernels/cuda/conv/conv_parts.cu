@@ -78,6 +78,10 @@ void zn_cuda_conv_pack_product(zn_device *d, const void *args, int64_t)
 {
     pack<conv_pack<half_number<bf16_pair>>>(d, args, zn_cuda_product_weights);
 }
+void zn_cuda_conv_pack_product_f16(zn_device *d, const void *args, int64_t)
+{
+    pack<conv_pack<half_number<f16_pair>>>(d, args, zn_cuda_product_weights);
+}
 void zn_cuda_conv_pack_up_bf16(zn_device *d, const void *args, int64_t)
 {
     pack<conv_pack_up<half_number<bf16_pair>>>(d, args, zn_cuda_up_weights);

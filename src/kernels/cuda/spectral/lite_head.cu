@@ -1,12 +1,8 @@
 /* The head of a Lite-R block in one pass: a thread block normalises a tile of pixels with its border in shared memory,
  * then computes the taps, then the grouped product. ref/spectral/lite_head.c is the reference. */
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/spectral/lite_head.h"
 
 #include "kernels/cuda/conv/group_product.h"
-
-extern "C" {
-#include "kernels/lite_head.h"
-}
 
 struct head_task {
     zn_lite_head_args a;
@@ -128,6 +124,10 @@ extern "C" void zn_cuda_lite_head(zn_device *d, const void *args, int64_t)
     to_device(d, t.a.w);
     to_device(d, t.a.b);
     to_device(d, t.a.y);
+    if (t.a.type != ZN_TYPE_F32) {
+        zn_cuda_lite_head_half(d, t.a);
+        return;
+    }
     t.k = { t.a.w, t.a.b, t.a.groups, t.a.c / t.a.groups, t.a.co / t.a.groups, true, false };
     choose_tile(&t);
     const size_t floats_of_e = (size_t)(t.high * t.wide) * (size_t)(t.a.groups * (t.k.deep + 4));

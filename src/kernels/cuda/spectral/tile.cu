@@ -4,6 +4,7 @@
 #include "kernels/cuda/cuda.h"
 
 #include "kernels/cuda/spectral/butterfly.h"
+#include "kernels/cuda/spectral/square_half.h"
 
 extern "C" {
 #include "kernels/gates.h"
@@ -289,6 +290,9 @@ void zn_cuda_tile_mix_grad(zn_device *d, const void *args, int64_t units)
 
 void zn_cuda_tile_square(zn_device *d, const void *args, int64_t units)
 {
-    by_size<launch_square>(d, static_cast<const zn_tile_square_args *>(args)->p, args, units);
+    if (static_cast<const zn_tile_square_args *>(args)->type != ZN_TYPE_F32)
+        zn_cuda_tile_square_half(d, args);
+    else
+        by_size<launch_square>(d, static_cast<const zn_tile_square_args *>(args)->p, args, units);
 }
 }
