@@ -36,13 +36,16 @@ async function show() {
     if (link.getAttribute("href") === `#${name}`) link.setAttribute("aria-current", "page"); else link.removeAttribute("aria-current");
   nav.querySelector("[aria-current]").scrollIntoView({ block: "nearest", inline: "nearest" });
   document.title = `${TOOLS[name].title} · Zenith Studio`;
+  main.inert = !shown.has(name); // nobody uses the old tool while the list of models is on its way
   try {
     if (!shown.has(name)) shown.set(name, await build(name));
   } catch (error) {
+    main.inert = false;
     failed(error);
     return;
   }
   if (name !== current()) return; // another one was chosen meanwhile
+  main.inert = false;
   main.replaceChildren(shown.get(name));
   announce(TOOLS[name].title);
 }

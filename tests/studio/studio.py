@@ -174,7 +174,15 @@ def restore_settings(desk, files, _):
 
 
 def latents(desk, files, pictures):
+    page = desk.open("restore")
+    page.get_by_role("button", name="Start", exact=True).wait_for()
+    page.route("**/api/models", lambda route: (time.sleep(1), route.continue_()))  # a busy server
+    page.get_by_role("link", name="Latents", exact=True).click()
+    desk.press("Try an example")  # of the new tool: the old one can no longer be used
+    page.locator("section.latents .drop li").wait_for()
+    page.unroute("**/api/models")
     page = desk.open("latents")
+    assert page.locator("main input:checked").get_attribute("name") == "use:zenith-r", "the usual autoencoder is ticked"
     page.get_by_label("An image, or a latent to decode", exact=True).set_input_files(files[0])
     desk.press("Encode and decode")
     desk.results()

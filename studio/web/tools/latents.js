@@ -16,7 +16,8 @@ export function show(models) {
   const able = models.filter((model) => model.tasks?.includes("reconstruct"));
   const [diffusion, plain] = [true, false].map((wanted) => able.filter((model) => (model.kind === "diffusion") === wanted).map((model) => model.name));
   const codecs = [...plain, ...diffusion];
-  const ticks = codecs.map((name, i) => check(name, `use:${name}`, i === 0));
+  const first = Math.max(codecs.indexOf("zenith-r"), 0); // the program's default
+  const ticks = codecs.map((name, i) => check(name, `use:${name}`, i === first));
   const table = el("tbody");
   const scores = el("div", { class: "card scroll", hidden: true }, el("table", {},
     el("caption", { class: "unseen" }, "Scores of the reconstructions"),
