@@ -55,6 +55,20 @@ static zn_image *damaged(const zn_image *clean, int percent, bool pixels)
     return p;
 }
 
+/* Any value in `percent` of the samples, or of the pixels, whose channels then agree. */
+static zn_image *hit_at_random(const zn_image *clean, int percent, bool pixels)
+{
+    zn_image *p = damaged(clean, 0, false);
+    uint32_t random = 7;
+    for (int i = 0; i < SAMPLES; i += pixels ? 3 : 1) {
+        const bool hit = (int)(next(&random) % 100) < percent;
+        const int value = (int)(next(&random) % 256);
+        for (int c = 0; hit && c < (pixels ? 3 : 1); c++)
+            set(p, i + c, value);
+    }
+    return p;
+}
+
 static double mean_square(const zn_image *a, const zn_image *b)
 {
     double sum = 0;
@@ -98,6 +112,45 @@ static void salt_and_pepper_is_filled(void **state)
     expect_filled(8, false, 20, false, 40);
     expect_filled(16, false, 5, false, 4);
     expect_filled(8, false, 5, true, 80);
+}
+
+/* What remains are impulses near the right value; of a hundred right samples hardly one changes. */
+static void random_values_are_filled(void **state)
+{
+    (void)state;
+    static const struct {
+        int bits, grey, percent, pixels;
+        double most;
+    } cases[] = { { 8, 0, 2, 0, 4 }, { 8, 0, 5, 0, 8 }, { 16, 0, 5, 0, 8 }, { 8, 0, 10, 0, 20 }, { 8, 1, 5, 1, 60 } };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        zn_image *clean = scene(cases[k].bits, cases[k].grey), *filled;
+        zn_image *bad = hit_at_random(clean, cases[k].percent, cases[k].pixels);
+        assert_int_equal(zn_impulses_fill(bad, &filled), ZN_OK);
+        assert_non_null(filled);
+        int changed = 0;
+        for (int i = 0; i < SAMPLES; i++) {
+            changed += sample(clean, i) == sample(bad, i) && sample(bad, i) != sample(filled, i);
+            assert_true(!cases[k].grey || sample(filled, i) == sample(filled, i / 3 * 3));
+        }
+        if (mean_square(clean, filled) > cases[k].most || changed > SAMPLES / 100)
+            fail_msg("case %zu: mean square error %.2f of %.0f, %d right samples changed", k,
+                     mean_square(clean, filled), mean_square(clean, bad), changed);
+        zn_image_free(clean);
+        zn_image_free(bad);
+        zn_image_free(filled);
+    }
+}
+
+/* Hot pixels and snow are brighter than what is around them, and only that. */
+static void bright_points_are_untouched(void **state)
+{
+    (void)state;
+    zn_image *p = scene(8, false);
+    uint32_t random = 3;
+    for (int i = 0; i < SAMPLES; i++)
+        if (next(&random) % 50 == 0)
+            set(p, i, sample(p, i) + 40 + (int)(next(&random) % 160));
+    expect_untouched(p);
 }
 
 static void grey_stays_grey(void **state)
@@ -173,7 +226,8 @@ int main(void)
         cmocka_unit_test(salt_and_pepper_is_filled),        cmocka_unit_test(grey_stays_grey),
         cmocka_unit_test(clean_images_are_untouched),       cmocka_unit_test(stars_are_untouched),
         cmocka_unit_test(text_and_dithering_are_untouched), cmocka_unit_test(noise_is_untouched),
-        cmocka_unit_test(tiny_images_are_untouched),
+        cmocka_unit_test(tiny_images_are_untouched),        cmocka_unit_test(random_values_are_filled),
+        cmocka_unit_test(bright_points_are_untouched),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
