@@ -103,6 +103,55 @@ static void soft_parts_change_little(void **state)
     }
 }
 
+/* The result of a restorer: columns from `first` on are of another scene. */
+static void replace_from(zn_image *p, zn_image *other, int first)
+{
+    for (int i = 0; i < WIDE * HIGH; i++)
+        if (i % WIDE >= first)
+            memcpy((uint8_t *)p->pixels + 3 * i, (uint8_t *)other->pixels + 3 * i, 3);
+    zn_image_free(other);
+}
+
+/* Keeps `after` clean of sharpening; the first column, of those in the middle row, that differs from it before, or
+ * WIDE. */
+static int first_given_back(zn_image *before, zn_image *after, int *last_kept)
+{
+    zn_focus f;
+    zn_image *was = scene(1, 1, 0);
+    memcpy(was->pixels, after->pixels, (size_t)WIDE * HIGH * 3);
+    assert_int_equal(zn_focus_of(before, &f), ZN_OK);
+    assert_int_equal(zn_focus_keep_clean(&f, before, after), ZN_OK);
+    int first = WIDE;
+    *last_kept = -1;
+    for (int x = WIDE - 1; x >= 0; x--) {
+        const int i = 3 * (HIGH / 2 * WIDE + x);
+        first = ((uint8_t *)after->pixels)[i] != ((uint8_t *)was->pixels)[i] ? x : first;
+        if (*last_kept < 0 && ((uint8_t *)after->pixels)[i] != ((uint8_t *)before->pixels)[i])
+            *last_kept = x;
+    }
+    zn_focus_free(&f);
+    zn_image_free(was);
+    zn_image_free(before);
+    zn_image_free(after);
+    return first;
+}
+
+static void sharpening_of_a_clean_photo_is_undone(void **state)
+{
+    (void)state;
+    enum { FIRST = 192 };
+    int last;
+    zn_image *after = scene(1, 8, 0);
+    replace_from(after, scene(1, 4, 0), FIRST);
+    const int given = first_given_back(scene(1, 8, 0), after, &last);
+    assert_true(given >= FIRST && given < FIRST + 16 && last < FIRST + 16);
+    after = scene(1, 8, 0); /* noise was removed, so the photo was not clean */
+    replace_from(after, scene(1, 4, 0), FIRST);
+    assert_int_equal(first_given_back(scene(1, 8, 30), after, &last), WIDE);
+    assert_int_equal(first_given_back(scene(8, 8, 0), scene(1, 1, 0), &last), WIDE); /* it was blurred */
+    assert_int_equal(first_given_back(scene(2, 2, 0), scene(1, 1, 0), &last), WIDE); /* a little, but everywhere */
+}
+
 static void small_images_have_a_cell(void **state)
 {
     (void)state;
@@ -122,6 +171,7 @@ int main(void)
         cmocka_unit_test(a_photo_without_sharp_parts_is_blurred),
         cmocka_unit_test(noise_is_sharp),
         cmocka_unit_test(soft_parts_change_little),
+        cmocka_unit_test(sharpening_of_a_clean_photo_is_undone),
         cmocka_unit_test(small_images_have_a_cell),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

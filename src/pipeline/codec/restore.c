@@ -66,11 +66,17 @@ static zn_status restore(zn_codec *c, const zn_image *image, zn_task task, size_
         from.focus = &focus;
     }
     pthread_mutex_lock(&c->lock);
-    const zn_status status = run(c, &from, image->width, image->height, out);
+    zn_status status = run(c, &from, image->width, image->height, out);
     pthread_mutex_unlock(&c->lock);
-    if (status == ZN_OK && from.focus)
+    if (status == ZN_OK && from.focus) {
         zn_focus_bound(&focus, image, *out);
+        status = zn_focus_keep_clean(&focus, image, *out);
+    }
     zn_focus_free(&focus);
+    if (status != ZN_OK) {
+        zn_image_free(*out);
+        *out = NULL;
+    }
     return status;
 }
 

@@ -15,6 +15,7 @@
 typedef struct zn_focus {
     int across, down;
     bool *soft;
+    bool sharp; /* the photo is meant to be sharp; else no cell is soft */
 } zn_focus;
 
 ZN_MUST_USE zn_status zn_focus_of(const zn_image *image, zn_focus *out);
@@ -23,6 +24,9 @@ bool zn_focus_is_soft(const zn_focus *f, int x, int y);
 /* Bounds how much soft parts of an image have changed: `after` may differ from `before`, of the same size and bits, by
  * what JPEG does to a soft background, not by what sharpening does. The bound rises towards sharp parts. */
 void zn_focus_bound(const zn_focus *f, const zn_image *before, zn_image *after);
+/* Undoes sharpening where nothing else was to be restored: if a sharp photo is as rough after as before in half of its
+ * cells, as clean ones are, those that became rougher get their pixels back. ZN_ENOMEM leaves `after` as it is. */
+ZN_MUST_USE zn_status zn_focus_keep_clean(const zn_focus *f, const zn_image *before, zn_image *after);
 void zn_focus_free(zn_focus *f);
 
 #endif
