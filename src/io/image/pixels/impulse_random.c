@@ -151,6 +151,10 @@ static void look_around(const zn_samples *s, const uint8_t *state, int64_t i, ar
         }
 }
 
+/* A score of 1 makes a sample wrong. In 16 bits, because a photo of 24 megapixels has 72 million of them. */
+enum { SCORE_ONE = 1024 };
+static uint16_t score_of(double x) { return (uint16_t)fmin(x * SCORE_ONE + 0.5, UINT16_MAX); }
+
 /* How far a sample is from its prediction, over what makes it wrong; 0: nothing to go by. */
 static double suspicion(const zn_samples *s, const uint8_t *state, int64_t i)
 {
@@ -181,14 +185,14 @@ static double suspicion(const zn_samples *s, const uint8_t *state, int64_t i)
 }
 
 /* One more round: known ones stay if they still seem wrong, and of each pixel the worst of the others is added. */
-static void judge(const float *score, uint8_t *state, int64_t count)
+static void judge(const uint16_t *score, uint8_t *state, int64_t count)
 {
     for (int64_t i = 0; i < count; i += 3) {
         int worst = -1;
         for (int c = 0; c < 3; c++) {
-            if (!state[i + c] && score[i + c] > 1 && (worst < 0 || score[i + c] > score[i + worst]))
+            if (!state[i + c] && score[i + c] > SCORE_ONE && (worst < 0 || score[i + c] > score[i + worst]))
                 worst = c;
-            if (score[i + c] <= 1)
+            if (score[i + c] <= SCORE_ONE)
                 state[i + c] = ZN_SAMPLE_RIGHT;
         }
         if (worst >= 0)
@@ -199,16 +203,16 @@ static void judge(const float *score, uint8_t *state, int64_t count)
 zn_status zn_random_impulses_find(const zn_samples *s, uint8_t *state)
 {
     const int64_t count = s->row * s->image->height;
-    float *score;
+    uint16_t *score;
     ZN_TRY(zn_alloc_for("the impulses of an image", (size_t)count * sizeof *score, (void **)&score));
     for (int64_t i = 0; i < count; i++) {
-        score[i] = is_suspect(s, i) ? 1 : 0;
+        score[i] = is_suspect(s, i) ? SCORE_ONE : 0;
         state[i] = lone_of(s, i, 1).side ? ZN_SAMPLE_WRONG : ZN_SAMPLE_RIGHT;
     }
     for (int round = 0; round < ROUNDS; round++) {
         for (int64_t i = 0; i < count; i++)
-            if (score[i] > least_hope)
-                score[i] = (float)suspicion(s, state, i);
+            if (score[i] > least_hope * SCORE_ONE)
+                score[i] = score_of(suspicion(s, state, i));
         judge(score, state, count);
     }
     for (int64_t i = 0; s->image->grey && i < count; i++) /* its channels have the same score; rounds took one each */
