@@ -294,7 +294,7 @@ static zn_status check_budget(const zn_runner *r)
     if (!r->options.memory || r->needed <= r->budget)
         return ZN_OK;
     return ZN_FAIL(ZN_ENOMEM,
-                   "a memory budget of %.3g MiB is too small for an image of %lldx%lld: the least%s is %llu MiB",
+                   "a memory budget of %.6g MiB is too small for an image of %lldx%lld: the least%s is %llu MiB",
                    (double)r->options.memory / MIB, (long long)image.dim[2], (long long)image.dim[1],
                    r->options.tile == ZN_TILE_AUTO ? "" : " with these tiles", mib_up(r->needed + r->options.held));
 }

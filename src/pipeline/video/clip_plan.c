@@ -84,7 +84,7 @@ static zn_status refuse(const zn_clip_work *w, size_t need, size_t capacity)
     const unsigned long long least = (need + MIB - 1) / MIB;
     if (w->options->memory)
         return ZN_FAIL(ZN_ELIMIT,
-                       "a memory budget of %.3g MiB is too small for a clip of %lldx%lld: the least is %llu MiB",
+                       "a memory budget of %.6g MiB is too small for a clip of %lldx%lld: the least is %llu MiB",
                        (double)capacity / MIB, width, height, least);
     return ZN_FAIL(ZN_ELIMIT, "a clip of %lldx%lld takes %llu MiB of memory, more than the %s has (%.0f MiB)", width,
                    height, least, w->options->device ? "device" : "machine", (double)capacity / MIB);
