@@ -251,14 +251,25 @@ static zn_status set_options(sv_job *job, const sv_form *form)
     return sv_option(status, job, "quality", compression && strcmp(compression, "0") ? compression : NULL);
 }
 
+static int count_fields(const sv_form *form, const char *name)
+{
+    int count = 0;
+    while (sv_form_field(form, name, count))
+        count++;
+    return count;
+}
+
 static zn_status set_images(sv_job *job, const sv_form *form)
 {
+    const int given = count_fields(form, "image") + count_fields(form, "image[]");
     sv_field *image = sv_form_field(form, "image", 0), *mask = sv_form_field(form, "mask", 0);
     image = image ? image : sv_form_field(form, "image[]", 0);
     if (!image)
         return ZN_FAIL(ZN_EINVALID, "an edit needs an image");
     ZN_TRY(sv_job_add_file(job, image, NULL));
     job->alpha_mask = 1;
+    if (given > 1)
+        sv_job_remark(job, "of %d images only the first one is used: the model edits one", given);
     return mask ? sv_job_add_file(job, mask, &job->mask) : ZN_OK;
 }
 

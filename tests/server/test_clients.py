@@ -76,6 +76,9 @@ def test_openai_edit():
         answer = server.form("/v1/images/edits", [("prompt", "a fox"), ("model", "tiny"), ("steps", 4), ("seed", 1), (name, ("photo.png", content("photo.png")))], headers=KEY)
         same(image(answer["data"][0]["b64_json"]),
              by_program("edit.png", "a fox", "-m", "tiny", "--image", "photo.png", "--steps", "4", "--seed", "1"), "edit")
+    photo = ("image[]", ("photo.png", content("photo.png")))
+    answer = server.form("/v1/images/edits", [("prompt", "a fox"), ("model", "tiny"), ("steps", 1), photo, photo], headers=KEY)
+    assert any("of 2 images only the first" in remark for remark in answer["remarks"]), answer["remarks"]
     server.form("/v1/images/edits", [("prompt", "a fox")], 400, KEY)
 
 
