@@ -44,10 +44,12 @@ class Torch(Case):
         import comfyui_zenith
 
         images = torch.from_numpy(np.stack([photo(48, 64), photo(48, 64, 2)]).astype(np.float32) / 255)
-        (latent,) = comfyui_zenith.ZenithEncode().run(images, "zenith-r")
-        (decoded,) = comfyui_zenith.ZenithDecode().run(latent, "zenith-r")
-        codec = zenith.Codec("zenith-r")
-        self.same((decoded[1] * 255).round().to(torch.uint8), codec.decode(codec.encode(photo(48, 64, 2))))
+        for model, shape in ("zenith-r", (2, 16, 6, 8)), ("zenith-f2", (2, 128, 3, 4)):
+            (latent,) = comfyui_zenith.ZenithEncode().run(images, model)
+            self.assertEqual(latent["samples"].shape, shape)
+            (decoded,) = comfyui_zenith.ZenithDecode().run(latent, model)
+            codec = zenith.Codec(model)
+            self.same((decoded[1] * 255).round().to(torch.uint8), codec.decode(codec.encode(photo(48, 64, 2))))
         self.assertEqual(comfyui_zenith.ZenithRestore().run(images, "auto")[0].shape, (2, 48, 64, 3))
 
 

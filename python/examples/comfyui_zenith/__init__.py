@@ -4,7 +4,8 @@
     Zenith Encode    image -> latent
     Zenith Restore   image -> image without noise, JPEG artefacts and blur
 
-ComfyUI's images are float [N, H, W, 3] from 0 to 1. Its latents are a VAE's raw numbers; Zenith's are scaled.
+ComfyUI's images are float [N, H, W, 3] from 0 to 1. Its latents are a VAE's raw numbers; Zenith's are scaled. Those of
+FLUX.2 are packed and normalised in ComfyUI: 128 channels at 1/16, which Zenith takes as they are.
 """
 
 import numpy
@@ -28,8 +29,9 @@ def _from_images(images):
 
 
 def _family(codec):
+    """The scale of the raw numbers, or None where both have the same."""
     family = codec.model.family
-    return family if family and family != "none" else None
+    return family if family and family not in ("none", "flux2") else None
 
 
 class ZenithDecode:
@@ -60,6 +62,8 @@ class ZenithEncode:
     def run(self, image, model):
         with zenith.Codec(model) as codec:
             latents = [codec.encode(one) for one in _to_images(image)]
+            if codec.model.family == "flux2":
+                latents = [latent.packed() for latent in latents]
             for latent in latents:
                 if _family(codec):
                     latent.rescale(_family(codec), raw=True)
