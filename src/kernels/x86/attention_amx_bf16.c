@@ -1,6 +1,5 @@
 /* The forward pass of attention on AMX tiles, as simd/sequence/attention_tiles.c does it: q, k, v and the weights are
  * rounded to bf16; the softmax and all sums are fp32. 32 queries are multiplied at a time, with 128 keys. */
-#include "base/least.h"
 #include "kernels/attention.h"
 #include "kernels/simd/basic/silu.h"
 #include "kernels/simd/spectral/turn.h"
@@ -30,48 +29,22 @@ typedef struct scratch {
     float products[QUERIES][LINE];
 } scratch;
 
-/* The queries of a unit, and their head. */
-typedef struct group {
-    const zn_attention_args *a;
-    scratch *t;
-    int64_t first; /* query */
-    int count;
-    zn_rows q, k, v;       /* of this head: data points to its row 0 */
-    float *y, *most, *sum; /* y: rows up to a multiple of QUERIES */
-} group;
-
-static int whole(int n, int to) { return (n + to - 1) / to * to; }
-
-static group group_of(const zn_attention_args *a, int64_t unit, void *memory)
+static float largest(const float *p, int count)
 {
-    const int64_t groups = zn_attention_blocks(a), rows = zn_attention_rows(a), head = unit / groups;
-    group g = { .a = a,
-                .t = memory,
-                .first = unit % groups * rows,
-                .q = zn_attention_head(a, &a->q, head, 1),
-                .k = zn_attention_head(a, &a->k, head, zn_attention_share(a)),
-                .v = zn_attention_head(a, &a->v, head, zn_attention_share(a)) };
-    g.count = (int)zn_least(rows, a->queries - g.first);
-    const int padded = whole(g.count, QUERIES);
-    g.y = (float *)(g.t + 1);
-    g.most = g.y + (int64_t)padded * a->width;
-    g.sum = g.most + padded;
-    memset(g.y, 0, sizeof(float) * (size_t)padded * (size_t)a->width);
-    for (int i = 0; i < padded; i++) {
-        g.most[i] = -INFINITY;
-        g.sum[i] = 0;
-    }
-    return g;
+    vec m = vec_splat(-INFINITY);
+    for (int j = 0; j < count; j += VEC_LANES)
+        m = vec_max(vec_load(p + j), m);
+    return _mm512_reduce_max_ps(m);
 }
 
-bool zn_attention_amx_supports(const void *args)
+static inline void put_weights(scratch *t, int i, int j, vec v)
 {
-    const zn_attention_args *a = args;
-    const size_t rows = (size_t)whole((int)zn_attention_rows(a), QUERIES);
-    return a->math == ZN_PRECISION_BF16 && !a->causal && a->width % STEP == 0 && a->width >= LEAST_WIDTH &&
-           a->width <= MOST_WIDTH &&
-           sizeof(scratch) + sizeof(float) * rows * (size_t)(a->width + 2) <= zn_attention_scratch(a);
+    _mm256_storeu_si256((__m256i *)(void *)(t->p[i / SIDE][j / STEP][i % SIDE] + j % STEP), bf16_from_16(v));
 }
+
+#include "kernels/simd/sequence/attention_group.h"
+
+bool zn_attention_amx_supports(const void *args) { return group_fits(args); }
 
 /* ---- operands ---- */
 
@@ -178,36 +151,10 @@ static void multiply_values(const group *g, int row, int keys)
 
 /* ---- the softmax ---- */
 
-static float largest(const float *p, int count)
+static void weigh_and_scale(const group *g, int row, int i, int keys)
 {
-    vec m = vec_splat(-INFINITY);
-    for (int j = 0; j < count; j += VEC_LANES)
-        m = vec_max(vec_load(p + j), m);
-    return _mm512_reduce_max_ps(m);
-}
-
-/* Turns the products of the group's query `row` + i with the keys of the tile into weights, relative to its largest
- * product so far. */
-static void weigh(const group *g, int row, int i, int keys)
-{
-    float *p = g->t->products[i], *y = g->y + (int64_t)(row + i) * g->a->width;
-    const int end = whole(keys, SILU_BLOCK);
-    for (int j = keys; j < end; j++)
-        p[j] = -INFINITY;
-    const float scale = g->a->scale, before = g->most[row + i], here = scale * largest(p, end);
-    const float most = here > before ? here : before, factor = most > before ? expf(before - most) : 1;
-    vec total = vec_splat(0);
-    for (int j = 0; j < end; j += SILU_BLOCK) {
-        vec v[SILU_U];
-        SILU_EACH v[u] = vec_fma(vec_load(p + j + u * VEC_LANES), vec_splat(scale), vec_splat(-most));
-        vec_exp_vectors(SILU_U, v);
-        SILU_EACH total = total + v[u];
-        SILU_EACH _mm256_storeu_si256(
-            (__m256i *)(void *)(g->t->p[i / SIDE][(j + u * VEC_LANES) / STEP][i % SIDE] + u * VEC_LANES % STEP),
-            bf16_from_16(v[u]));
-    }
-    g->sum[row + i] = g->sum[row + i] * factor + vec_sum(total);
-    g->most[row + i] = most;
+    float *y = g->y + (int64_t)(row + i) * g->a->width;
+    const float factor = weigh(g, row, i, keys);
     for (int j = 0; j < g->a->width && factor != 1; j += VEC_LANES)
         vec_store(y + j, vec_load(y + j) * vec_splat(factor));
 }
@@ -222,7 +169,7 @@ static void tile_of_keys(const group *g, int64_t key, int keys)
         pack_queries(g, row);
         multiply_keys(g, keys);
         for (int i = 0; i < QUERIES; i++)
-            weigh(g, row, i, keys);
+            weigh_and_scale(g, row, i, keys);
         multiply_values(g, row, keys);
     }
 }

@@ -3,7 +3,6 @@
  * fp32. 32 queries are multiplied at a time, with 128 keys. */
 #include "kernels/arm/sequence/attention_bfmmla.h"
 #include "base/cpu.h"
-#include "base/least.h"
 #include "kernels/arm/bfmmla.h"
 #include "kernels/attention.h"
 #include "kernels/simd/basic/silu.h"
@@ -32,53 +31,33 @@ typedef struct scratch {
     float products[QUERIES][LINE];
 } scratch;
 
-/* The queries of a unit, and their head. */
-typedef struct group {
-    const zn_attention_args *a;
-    scratch *t;
-    int64_t first; /* query */
-    int count;
-    zn_rows q, k, v;   /* of this head: data points to its row 0 */
-    float *y;          /* [block of queries][block of columns][BFMMLA_SUMS]; queries up to a multiple of QUERIES */
-    float *most, *sum; /* of a query */
-} group;
+VEC_INLINE uint16x4_t rounded(float32x4_t v) { return vreinterpret_u16_bf16(vcvt_bf16_f32(v)); }
 
-static int whole(int n, int to) { return (n + to - 1) / to * to; }
-
-static group group_of(const zn_attention_args *a, int64_t unit, void *memory)
+static float largest(const float *p, int count)
 {
-    const int64_t groups = zn_attention_blocks(a), rows = zn_attention_rows(a), head = unit / groups;
-    group g = { .a = a,
-                .t = memory,
-                .first = unit % groups * rows,
-                .q = zn_attention_head(a, &a->q, head, 1),
-                .k = zn_attention_head(a, &a->k, head, zn_attention_share(a)),
-                .v = zn_attention_head(a, &a->v, head, zn_attention_share(a)) };
-    g.count = (int)zn_least(rows, a->queries - g.first);
-    const int padded = whole(g.count, QUERIES);
-    g.y = (float *)(g.t + 1);
-    g.most = g.y + (int64_t)padded * a->width;
-    g.sum = g.most + padded;
-    memset(g.y, 0, sizeof(float) * (size_t)padded * (size_t)a->width);
-    for (int i = 0; i < padded; i++) {
-        g.most[i] = -INFINITY;
-        g.sum[i] = 0;
-    }
-    return g;
+    vec m[SILU_U];
+    SILU_EACH m[u] = vec_splat(-INFINITY);
+    for (int j = 0; j < count; j += SILU_BLOCK)
+        SILU_EACH m[u] = vec_max(vec_load(p + j + u * VEC_LANES), m[u]);
+    return vmaxnmvq_f32(vec_max(vec_max(m[0], m[1]), vec_max(m[2], m[3])));
 }
 
-bool zn_attention_bfmmla_supports(const void *args)
+VEC_INLINE void put_weights(scratch *t, int i, int j, vec v)
 {
-    const zn_attention_args *a = args;
-    const size_t rows = (size_t)whole((int)zn_attention_rows(a), QUERIES);
-    return a->math == ZN_PRECISION_BF16 && !a->causal && a->width % STEP == 0 && a->width >= LEAST_WIDTH &&
-           a->width <= MOST_WIDTH &&
-           sizeof(scratch) + sizeof(float) * rows * (size_t)(a->width + 2) <= zn_attention_scratch(a);
+    vst1_u16(t->p[i / BLOCK][j / QUAD][i % BLOCK / 2][i % 2], rounded(v));
+}
+
+#include "kernels/simd/sequence/attention_group.h"
+
+bool zn_attention_bfmmla_supports(const void *args) { return group_fits(args); }
+
+/* The sums of a block of the group's queries and columns: y is [block of queries][block of columns][BFMMLA_SUMS]. */
+static inline float *sums_of(const group *g, int query, int column)
+{
+    return g->y + ((int64_t)query / BLOCK * (g->a->width / BLOCK) + column / BLOCK) * (int)BFMMLA_SUMS;
 }
 
 /* ---- operands ---- */
-
-VEC_INLINE uint16x4_t rounded(float32x4_t v) { return vreinterpret_u16_bf16(vcvt_bf16_f32(v)); }
 
 /* Rounds rows from `from` on to operands, of blocks; rows from `count` up to `all` are zero. */
 static void pack_rows(const float *from, int64_t step, int count, int all, int quads,
@@ -129,12 +108,6 @@ static void multiply_keys(const group *g, int keys)
         }
 }
 
-/* The sums of a block of the group's queries and columns. */
-static inline float *sums_of(const group *g, int query, int column)
-{
-    return g->y + ((int64_t)query / BLOCK * (g->a->width / BLOCK) + column / BLOCK) * (int)BFMMLA_SUMS;
-}
-
 /* y += p v */
 static void multiply_values(const group *g, int row, int keys)
 {
@@ -145,38 +118,6 @@ static void multiply_values(const group *g, int row, int keys)
 }
 
 /* ---- the softmax ---- */
-
-static float largest(const float *p, int count)
-{
-    vec m[SILU_U];
-    SILU_EACH m[u] = vec_splat(-INFINITY);
-    for (int j = 0; j < count; j += SILU_BLOCK)
-        SILU_EACH m[u] = vec_max(vec_load(p + j + u * VEC_LANES), m[u]);
-    return vmaxnmvq_f32(vec_max(vec_max(m[0], m[1]), vec_max(m[2], m[3])));
-}
-
-/* Turns the products of the group's query `row` + i with the keys of the tile into weights, relative to its largest
- * product so far. Returns what its sums were multiplied with. */
-static float weigh(const group *g, int row, int i, int keys)
-{
-    float *p = g->t->products[i];
-    const int end = whole(keys, SILU_BLOCK);
-    for (int j = keys; j < end; j++)
-        p[j] = -INFINITY;
-    const float scale = g->a->scale, before = g->most[row + i], here = scale * largest(p, end);
-    const float most = here > before ? here : before, factor = most > before ? expf(before - most) : 1;
-    vec total = vec_splat(0);
-    for (int j = 0; j < end; j += SILU_BLOCK) {
-        vec v[SILU_U];
-        SILU_EACH v[u] = vec_fma(vec_load(p + j + u * VEC_LANES), vec_splat(scale), vec_splat(-most));
-        vec_exp_vectors(SILU_U, v);
-        SILU_EACH total = total + v[u];
-        SILU_EACH vst1_u16(g->t->p[i / BLOCK][j / QUAD + u][i % BLOCK / 2][i % 2], rounded(v[u]));
-    }
-    g->sum[row + i] = g->sum[row + i] * factor + vec_sum(total);
-    g->most[row + i] = most;
-    return factor;
-}
 
 static void weigh_pair(const group *g, int row, int i, int keys)
 {
