@@ -213,6 +213,7 @@ class Prepared:
             module.requires_grad_(False)
             call = lambda: run(*inputs)
         self.calls, self.graph = {"compiled" if compile_it else "eager": call}, False
+        self.kept = call  # a graph does not own the parameters and inputs that it reads
         with torch.set_grad_enabled(is_training):
             call()
             synchronise()
