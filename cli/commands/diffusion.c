@@ -6,6 +6,7 @@
 #include "options/compute.h"
 #include "ui/report.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -40,6 +41,11 @@ void diffusion_detach(session *s)
 {
     zn_diffae_free(s->diffusion);
     s->diffusion = NULL;
+}
+
+double diffusion_precision_share(const session *s)
+{
+    return s->diffusion ? zn_diffae_precision_share(s->diffusion) : NAN;
 }
 
 static int check(const options *o, const char *name, int64_t steps)

@@ -11,6 +11,8 @@
  */
 zn_status diffusion_attach(session *s);
 void diffusion_detach(session *s);
+/* As zn_codec_precision_share; NAN for a session without a diffusion autoencoder. */
+double diffusion_precision_share(const session *s);
 static inline zn_diffae *diffusion_net(const session *s) { return s->diffusion; }
 
 /* An encoded image. picture: the input of the model, which is the centre of the file's image scaled to the model's

@@ -180,7 +180,7 @@ static double precision_share(const session *s)
 {
     if (s->ran_clip)
         return s->clip_share;
-    return s->codec ? zn_codec_precision_share(s->codec) : s->diffusion ? zn_diffae_precision_share(s->diffusion) : NAN;
+    return s->codec ? zn_codec_precision_share(s->codec) : diffusion_precision_share(s);
 }
 
 void session_precision_facts(const session *s, json *j)

@@ -5,13 +5,20 @@
 #   0 base   1 kernels   2 tensor   3 io, text, diffusion, graph   4 ops   5 nn   6 models   7 train   8 pipeline
 #
 # Within kernels/, ref/ and simd/ include nothing of an instruction set's folder (arm/ x86/ cuda/). train/ and the shared
-# rooms of pipeline/ include nothing of models/diffae/. cli/, examples/ and
+# rooms of pipeline/ include nothing of models/diffae/, and neither they nor the shared commands call its functions. cli/, examples/ and
 # tests/cli/ use the public headers only, but cli/ calls server/serve.h; server/ is a part of the program and also uses
 # cli/ and src/base/; the public headers use libc and each other; tests and benchmarks may use all
 # of src/ and server/. Each third-party library is included in one folder alone (see `places`), and in tests.
 set -u
 root=$1
 cd "$root" || exit 99
+failed=0
+# The commands of diffusion autoencoders, and their room; names of bundled weights may stand in any text.
+own='^(src/pipeline/diffae/|cli/commands/(diffusion|edit|eval_diffusion|field|interpolate|sample)[.])'
+if grep -rnE 'diffae_' src/pipeline src/train cli --include='*.[ch]' | grep -vE "$own"; then
+    echo "a file that all families share names one of them; ask the descriptor (models/arch.h)"
+    failed=1
+fi
 
 # includes: "FILE LINE SPELLING" for each #include, SPELLING with its quotes or brackets
 includes() {
@@ -96,4 +103,5 @@ BEGIN {
 END {
     if (count == 0) { print "no #include found: is this the root of the source?"; bad = 1 }
     exit bad
-}'
+}' || failed=1
+exit $failed
