@@ -18,11 +18,13 @@ extern const zn_conv_kernel zn_conv_narrow_arm;
 extern const zn_conv_kernel zn_conv_winograd_neon, zn_conv_narrow_neon, zn_conv_direct_neon;
 #elif defined(__x86_64__)
 extern const zn_conv_kernel zn_conv_amx_bf16;
-extern const zn_conv_kernel zn_conv_winograd_avx512, zn_conv_narrow_avx512, zn_conv_direct_avx512;
-extern const zn_conv_kernel zn_conv_winograd_avx2, zn_conv_narrow_avx2, zn_conv_direct_avx2;
-extern const zn_conv_kernel zn_conv_winograd_sse2, zn_conv_narrow_sse2, zn_conv_direct_sse2;
+extern const zn_conv_kernel zn_conv_to_few_avx512, zn_conv_winograd_avx512, zn_conv_narrow_avx512,
+    zn_conv_direct_avx512;
+extern const zn_conv_kernel zn_conv_to_few_avx2, zn_conv_winograd_avx2, zn_conv_narrow_avx2, zn_conv_direct_avx2;
+extern const zn_conv_kernel zn_conv_to_few_sse2, zn_conv_winograd_sse2, zn_conv_narrow_sse2, zn_conv_direct_sse2;
 #else
-extern const zn_conv_kernel zn_conv_winograd_generic, zn_conv_narrow_generic, zn_conv_direct_generic;
+extern const zn_conv_kernel zn_conv_to_few_generic, zn_conv_winograd_generic, zn_conv_narrow_generic,
+    zn_conv_direct_generic;
 #endif
 
 const zn_conv_kernel *const zn_conv_kernels[] = {
@@ -57,12 +59,21 @@ const zn_conv_kernel *const zn_conv_kernels[] = {
     &zn_conv_narrow_neon,
     &zn_conv_direct_neon,
 #elif defined(__x86_64__)
-    &zn_conv_amx_bf16,      &zn_conv_winograd_avx512,
-    &zn_conv_narrow_avx512, &zn_conv_direct_avx512,
-    &zn_conv_winograd_avx2, &zn_conv_narrow_avx2,
-    &zn_conv_direct_avx2,   &zn_conv_winograd_sse2,
-    &zn_conv_narrow_sse2,   &zn_conv_direct_sse2,
+    &zn_conv_amx_bf16,
+    &zn_conv_to_few_avx512,
+    &zn_conv_winograd_avx512,
+    &zn_conv_narrow_avx512,
+    &zn_conv_direct_avx512,
+    &zn_conv_to_few_avx2,
+    &zn_conv_winograd_avx2,
+    &zn_conv_narrow_avx2,
+    &zn_conv_direct_avx2,
+    &zn_conv_to_few_sse2,
+    &zn_conv_winograd_sse2,
+    &zn_conv_narrow_sse2,
+    &zn_conv_direct_sse2,
 #else
+    &zn_conv_to_few_generic,
     &zn_conv_winograd_generic,
     &zn_conv_narrow_generic,
     &zn_conv_direct_generic,

@@ -10,18 +10,21 @@ VEC_INLINE quad quad_load(const float *p) { return vld1q_f32(p); }
 VEC_INLINE void quad_store(float *p, quad v) { vst1q_f32(p, v); }
 VEC_INLINE quad quad_splat(float f) { return vdupq_n_f32(f); }
 VEC_INLINE quad quad_abs(quad v) { return vabsq_f32(v); }
+VEC_INLINE quad quad_max(quad v, quad floor) { return vmaxq_f32(v, floor); }
 #elif defined(__SSE2__)
 typedef __m128 quad;
 VEC_INLINE quad quad_load(const float *p) { return _mm_loadu_ps(p); }
 VEC_INLINE void quad_store(float *p, quad v) { _mm_storeu_ps(p, v); }
 VEC_INLINE quad quad_splat(float f) { return _mm_set1_ps(f); }
 VEC_INLINE quad quad_abs(quad v) { return _mm_andnot_ps(_mm_set1_ps(-0.0f), v); }
+VEC_INLINE quad quad_max(quad v, quad floor) { return _mm_max_ps(floor, v); } /* a NaN in v stays */
 #else
 typedef vec quad;
 VEC_INLINE quad quad_load(const float *p) { return vec_load(p); }
 VEC_INLINE void quad_store(float *p, quad v) { vec_store(p, v); }
 VEC_INLINE quad quad_splat(float f) { return vec_splat(f); }
 VEC_INLINE quad quad_abs(quad v) { return (quad)((vec_mask)v & 0x7fffffff); }
+VEC_INLINE quad quad_max(quad v, quad floor) { return vec_max(v, floor); }
 #endif
 
 /* Transposes: swaps lane i of v[j] and lane j of v[i]. */
