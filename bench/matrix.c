@@ -85,14 +85,14 @@ typedef struct memory {
 } memory;
 
 typedef struct peaks {
-    double f32, i8, bf16; /* bf16: 0 without tiles */
+    double f32, i8, bf16; /* bf16: 0 without matrix instructions */
 } peaks;
 
 static void measure_bf16(const zn_packed *w, const int *z, const memory *m, double peak, uint32_t cpu)
 {
-    const zn_matrix_pairs_args pairs = { .x = m->x, .pairs = m->codes, .rows = z[0], .in = z[1] };
+    const zn_matrix_runs_args runs = { .x = m->x, .runs = m->codes, .rows = z[0], .in = z[1] };
     const zn_matrix_bf16_args a = { .x = m->codes, .w = *w, .y = m->y, .rows = z[0], .in = z[1], .out = z[2] };
-    zn_k_matrix_pairs(&pairs, (zn_range){ 0, zn_matrix_panels(z[0]), NULL });
+    zn_k_matrix_runs(&runs, (zn_range){ 0, zn_matrix_panels(z[0]), NULL });
     const double quick = rate(zn_k_matrix_bf16, &a, zn_matrix_bf16_units(&a), 2.0 * z[0] * z[1] * z[2], m->scratch);
     printf("  %7.1f  %3.0f%%%s", quick, 100 * quick / peak, zn_matrix_bf16_pays(z[0], cpu) ? "" : "  not used");
 }
@@ -131,7 +131,7 @@ int main(int argc, char **argv)
                  zn_calloc(ROWS * WIDE, sizeof(float)),
                  zn_calloc(most, 1),
                  zn_calloc(most / 4, 1),
-                 zn_calloc(zn_matrix_pairs_bytes(ROWS, WIDE), 1),
+                 zn_calloc(zn_matrix_runs_bytes(ROWS, WIDE), 1),
                  zn_calloc(ZN_BF16_SCRATCH, 1) };
     seconds = argc > 1 ? atof(argv[1]) : seconds;
     if (!m.x || !m.y || !m.data || !m.scales || !m.codes || !m.scratch) {
@@ -151,7 +151,9 @@ int main(int argc, char **argv)
                          peak * (tiles  ? 32
                                  : dots ? 4
                                         : 2),
-                         cpu & ZN_CPU_AMX_BF16 ? rate(half.body, NULL, 10, 10 * half.flops_per_unit, NULL) : 0 };
+                         cpu & (ZN_CPU_AMX_BF16 | ZN_CPU_BF16)
+                             ? rate(half.body, NULL, 10, 10 * half.flops_per_unit, NULL)
+                             : 0 };
     char text[128];
     zn_cpu_text(cpu, text, sizeof text);
     printf("%s; peak of fp32 %.0f GFLOP/s, of 8-bit integers %.0f GOP/s (%s)\n", text, peak, best.i8,
@@ -159,7 +161,7 @@ int main(int argc, char **argv)
            : dots ? "one instruction for four products"
                   : "two instructions for four products");
     if (best.bf16 > 0)
-        printf("peak of bf16 on tiles %.0f GFLOP/s\n", best.bf16);
+        printf("peak of bf16 %.0f GFLOP/s\n", best.bf16);
     printf("weights  rows   inputs outputs   fp32  of peak   int8  of peak  ratio%s\n",
            best.bf16 > 0 ? "     bf16  of peak" : "");
     for (int f = 0; f < FORMATS; f++)

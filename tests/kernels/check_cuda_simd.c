@@ -25,7 +25,7 @@ static const struct {
 static bool has_other_arguments(int kernel)
 {
     return kernel == ZN_SIMD_matrix || kernel == ZN_SIMD_matrix_codes || kernel == ZN_SIMD_matrix_i8 ||
-           kernel == ZN_SIMD_matrix_pairs || kernel == ZN_SIMD_matrix_bf16;
+           kernel == ZN_SIMD_matrix_runs || kernel == ZN_SIMD_matrix_bf16;
 }
 
 /* The emulation skips cases that would take it many seconds. */

@@ -11,7 +11,7 @@
 #include <string.h>
 
 void zn_ref_matrix_codes(const void *args, zn_range rows);
-void zn_ref_matrix_pairs(const void *args, zn_range panels);
+void zn_ref_matrix_runs(const void *args, zn_range panels);
 
 #define SIZES(a) ((int)(sizeof(a) / sizeof *(a)))
 
@@ -42,10 +42,11 @@ static const product sizes_i8[] = {
 
 /* Every way to unpack weights, odd numbers of panels and outputs, padded inputs, and two blocks of rows. */
 static const product sizes_bf16[] = {
-    { 1, 3, 1, ZN_BF16, 0, 0 },      { 33, 544, 70, ZN_Q4_0, 0, 0 },  { 1540, 32, 5, ZN_Q4_0, 0, 0 },
-    { 13, 96, 33, ZN_Q4_1, 0, 0 },   { 40, 576, 129, ZN_Q8_0, 0, 0 }, { 3, 768, 40, ZN_Q4_K, 0, 0 },
-    { 50, 1280, 20, ZN_Q6_K, 0, 0 }, { 12, 608, 40, 0, 4, 32 },       { 4, 640, 100, 0, 4, 64 },
-    { 2, 768, 30, 0, 8, 128 },       { 3, 768, 70, ZN_I8, 0, 256 },   { 18, 309, 45, ZN_BF16, 0, 0 },
+    { 1, 3, 1, ZN_BF16, 0, 0 },       { 33, 544, 70, ZN_Q4_0, 0, 0 },  { 1540, 32, 5, ZN_Q4_0, 0, 0 },
+    { 13, 96, 33, ZN_Q4_1, 0, 0 },    { 40, 576, 129, ZN_Q8_0, 0, 0 }, { 3, 768, 40, ZN_Q4_K, 0, 0 },
+    { 50, 1280, 20, ZN_Q6_K, 0, 0 },  { 12, 608, 40, 0, 4, 32 },       { 4, 640, 100, 0, 4, 64 },
+    { 2, 768, 30, 0, 8, 128 },        { 3, 768, 70, ZN_I8, 0, 256 },   { 18, 309, 45, ZN_BF16, 0, 0 },
+    { 25, 1088, 131, ZN_Q8_0, 0, 0 },
 };
 
 static const char *name_of(const product *z)
@@ -173,15 +174,15 @@ static void codes(simd_case *c, int index)
 static void matrix_bf16(simd_case *c, int index)
 {
     static zn_matrix_bf16_args a;
-    static uint16_t pairs[2 * MOST];
+    static uint16_t runs[2 * MOST];
     const product *z = &sizes_bf16[index];
-    a = (zn_matrix_bf16_args){ .x = pairs, .w = packed_case(z), .rows = z->rows, .in = z->in, .out = z->out };
-    const zn_matrix_pairs_args x = { .x = simd_normal((int64_t)z->rows * z->in, 1),
-                                     .pairs = pairs,
-                                     .rows = z->rows,
-                                     .in = z->in,
-                                     .rotated = a.w.rotated };
-    zn_ref_matrix_pairs(&x, (zn_range){ 0, zn_matrix_panels(z->rows), NULL });
+    a = (zn_matrix_bf16_args){ .x = runs, .w = packed_case(z), .rows = z->rows, .in = z->in, .out = z->out };
+    const zn_matrix_runs_args x = { .x = simd_normal((int64_t)z->rows * z->in, 1),
+                                    .runs = runs,
+                                    .rows = z->rows,
+                                    .in = z->in,
+                                    .rotated = a.w.rotated };
+    zn_ref_matrix_runs(&x, (zn_range){ 0, zn_matrix_panels(z->rows), NULL });
     snprintf(c->text, sizeof c->text, "%d rows %d->%d of %s", z->rows, z->in, z->out, name_of(z));
     c->args = &a;
     c->units = zn_matrix_bf16_units(&a);
@@ -191,32 +192,32 @@ static void matrix_bf16(simd_case *c, int index)
 }
 
 /* rows, inputs, how many of them are rotated together; the first two have values that are not finite */
-static const int pair_sizes[][3] = { { 2, 32, 0 },  { 3, 33, 0 },   { 1, 1, 0 },
-                                     { 16, 96, 0 }, { 35, 300, 0 }, { 17, 512, 256 } };
+static const int run_sizes[][3] = { { 2, 32, 0 },  { 3, 33, 0 },   { 1, 1, 0 },
+                                    { 16, 96, 0 }, { 35, 300, 0 }, { 17, 512, 256 } };
 
-/* The pairs, as floats of any bits, must be the same in every build. */
-static void pairs(simd_case *c, int index)
+/* The runs, as floats of any bits, must be the same in every build. */
+static void runs(simd_case *c, int index)
 {
-    static zn_matrix_pairs_args a;
-    const int rows = pair_sizes[index][0], in = pair_sizes[index][1], rotated = pair_sizes[index][2];
+    static zn_matrix_runs_args a;
+    const int rows = run_sizes[index][0], in = run_sizes[index][1], rotated = run_sizes[index][2];
     static float x[MOST];
     memcpy(x, simd_normal((int64_t)rows * in, 1), sizeof *x * (size_t)(rows * in));
     if (index < 2) {
         x[0] = NAN;
         x[rows * in - 1] = -INFINITY;
     }
-    a = (zn_matrix_pairs_args){ .x = x, .rows = rows, .in = in, .rotated = rotated };
+    a = (zn_matrix_runs_args){ .x = x, .rows = rows, .in = in, .rotated = rotated };
     snprintf(c->text, sizeof c->text, "%d rows of %d, groups of %d rotated", rows, in, rotated);
     c->args = &a;
     c->units = zn_matrix_panels(rows);
-    simd_output(c, (float **)(void *)&a.pairs, (int64_t)(zn_matrix_pairs_bytes(rows, in) / sizeof(float)));
+    simd_output(c, (float **)(void *)&a.runs, (int64_t)(zn_matrix_runs_bytes(rows, in) / sizeof(float)));
 }
 
 const simd_family simd_matrix_families[] = {
     { matrix, ZN_SIMD_matrix, SIZES(sizes) },
     { codes, ZN_SIMD_matrix_codes, SIZES(code_sizes) },
     { matrix_i8, ZN_SIMD_matrix_i8, SIZES(sizes_i8) },
-    { pairs, ZN_SIMD_matrix_pairs, SIZES(pair_sizes) },
+    { runs, ZN_SIMD_matrix_runs, SIZES(run_sizes) },
     { matrix_bf16, ZN_SIMD_matrix_bf16, SIZES(sizes_bf16) },
     { NULL, 0, 0 },
 };

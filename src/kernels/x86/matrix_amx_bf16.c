@@ -211,6 +211,6 @@ static void multiply(const piece *p, scratch *t)
 void zn_matrix_bf16_amx(const void *args, zn_range r)
 {
     tile_begin(TILE_BYTES);
-    matrix_bf16(args, multiply, r);
+    matrix_bf16(args, multiply, put_tiles, r);
     tile_end();
 }

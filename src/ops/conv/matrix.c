@@ -99,9 +99,9 @@ static zn_needs needs(const zn_node *n, const zn_prepare *p)
     const int in = (int)n->source[0]->shape.dim[3];
     const bool bf16 = may_use_bf16(n, &k);
     const size_t codes = may_use_i8(n, &k) ? zn_i8_rows_bytes(row_count(n), in) : 0,
-                 pairs = bf16 ? zn_matrix_pairs_bytes(row_count(n), in) : 0;
+                 runs = bf16 ? zn_matrix_runs_bytes(row_count(n), in) : 0;
     return (zn_needs){ .thread_scratch = bf16 ? (size_t)ZN_BF16_SCRATCH : (size_t)ZN_MATRIX_SCRATCH,
-                       .shared_scratch = codes > pairs ? codes : pairs,
+                       .shared_scratch = codes > runs ? codes : runs,
                        .prepared = sizeof(choice) };
 }
 _Static_assert((int)ZN_I8_SCRATCH <= (int)ZN_MATRIX_SCRATCH && (int)ZN_MATRIX_SCRATCH <= (int)ZN_BF16_SCRATCH,
@@ -161,13 +161,13 @@ static void run_bf16(const zn_node *n, const zn_launch_context *c)
     const int64_t rows = row_count(n);
     const int in = (int)n->source[0]->shape.dim[3];
     const zn_packed *w = n->source[1]->packed;
-    const zn_matrix_pairs_args pairs = {
-        .x = n->source[0]->data, .pairs = c->shared, .rows = rows, .in = in, .rotated = w->rotated
+    const zn_matrix_runs_args runs = {
+        .x = n->source[0]->data, .runs = c->shared, .rows = rows, .in = in, .rotated = w->rotated
     };
     const zn_matrix_bf16_args product = {
         .x = c->shared, .w = *w, .y = n->data, .rows = rows, .in = in, .out = (int)n->shape.dim[3]
     };
-    zn_launch(c, zn_k_matrix_pairs, zn_matrix_panels(rows), 1, &pairs);
+    zn_launch(c, zn_k_matrix_runs, zn_matrix_panels(rows), 1, &runs);
     zn_launch(c, zn_k_matrix_bf16, zn_matrix_bf16_units(&product), 1, &product);
 }
 

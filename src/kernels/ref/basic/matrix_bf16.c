@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-void zn_ref_matrix_pairs(const void *matrix_pairs_args, zn_range panels);
+void zn_ref_matrix_runs(const void *matrix_runs_args, zn_range panels);
 void zn_ref_matrix_bf16(const void *matrix_bf16_args, zn_range units);
 
 static bool has_tiles(uint32_t cpu) { return cpu & ZN_CPU_AMX_BF16 && cpu & ZN_CPU_AVX512BF16; }
@@ -22,15 +22,16 @@ bool zn_matrix_bf16_pays(int64_t rows, uint32_t cpu)
 bool zn_matrix_bf16_beats_i8(uint32_t cpu) { return has_tiles(cpu) || cpu & ZN_CPU_BF16; }
 
 /* Where element i of row p is. */
-static int64_t pair_at(int64_t p, int64_t i, int in)
+static int64_t run_at(int64_t p, int64_t i, int in)
 {
+    enum { RUN = ZN_BF16_RUN };
     const int64_t panel = p / ZN_BF16_PANEL, row = p % ZN_BF16_PANEL;
-    return ((panel * zn_matrix_padded(in) / 2 + i / 2) * ZN_BF16_PANEL + row) * 2 + i % 2;
+    return ((panel * zn_matrix_padded(in) / RUN + i / RUN) * ZN_BF16_PANEL + row) * RUN + i % RUN;
 }
 
-void zn_ref_matrix_pairs(const void *args, zn_range r)
+void zn_ref_matrix_runs(const void *args, zn_range r)
 {
-    const zn_matrix_pairs_args *a = args;
+    const zn_matrix_runs_args *a = args;
     float x[ZN_PACKED_ROTATED];
     for (int64_t p = r.begin * ZN_BF16_PANEL; p < r.end * ZN_BF16_PANEL; p++)
         for (int64_t i = 0; i < zn_matrix_padded(a->in); i++) {
@@ -41,7 +42,7 @@ void zn_ref_matrix_pairs(const void *args, zn_range r)
                 memcpy(x, a->x + p * a->in + i, sizeof *x * (size_t)count);
                 zn_packed_rotate(x, count, a->rotated);
             }
-            a->pairs[pair_at(p, i, a->in)] = zn_f32_to_bf16(x[within]);
+            a->runs[run_at(p, i, a->in)] = zn_f32_to_bf16(x[within]);
         }
 }
 
@@ -55,7 +56,7 @@ static float element(const zn_matrix_bf16_args *a, int64_t p, int64_t j, float *
         if (i % ZN_BF16_DEPTH == 0)
             zn_packed_row(&stored, j, i, zn_least(ZN_BF16_DEPTH, a->in - i), w);
         const float rounded = zn_bf16_to_f32(zn_f32_to_bf16(w[i % ZN_BF16_DEPTH]));
-        sum += (double)zn_bf16_to_f32(a->x[pair_at(p, i, a->in)]) * (double)rounded;
+        sum += (double)zn_bf16_to_f32(a->x[run_at(p, i, a->in)]) * (double)rounded;
     }
     return (float)sum;
 }

@@ -5,8 +5,8 @@
 
 void ZN_KERNEL(matrix_bf16)(const void *args, zn_range r);
 
-enum { TALL = 2, WIDE = SIDE / VEC_LANES }; /* outputs and vectors computed at a time */
-_Static_assert(SIDE % TALL == 0, "the outputs are in one tile");
+enum { TALL = 2, WIDE = PANEL / VEC_LANES }; /* outputs and vectors computed at a time */
+_Static_assert(SIDE % TALL == 0 && PANEL % VEC_LANES == 0, "the outputs are in one tile, rows in whole vectors");
 
 /* Unpacks and rounds the weights of a piece; those that pad it are zero. */
 static void unpack(const piece *p, scratch *t)
@@ -25,31 +25,38 @@ static void unpack(const piece *p, scratch *t)
     }
 }
 
-static void multiply_panel(const uint16_t *x, const float *w, int depth, bool more, float *sums)
+/* Widens `depth` inputs of a panel. */
+static void widen(const uint16_t *x, int depth, scratch *t)
+{
+    for (int k = 0; k < depth; k++)
+        for (int r = 0; r < PANEL; r++)
+            t->x[k][r] = zn_bf16_to_f32(x[(k / RUN * PANEL + r) * RUN + k % RUN]);
+}
+
+static void multiply_panel(const float (*x)[PANEL], const float *w, int depth, bool more, float *sums)
 {
     vec sum[TALL][WIDE];
     for (int j = 0; j < TALL; j++)
         for (int v = 0; v < WIDE; v++)
-            sum[j][v] = more ? vec_load(sums + j * SIDE + v * VEC_LANES) : vec_splat(0);
-    for (int k = 0; k < depth; k += 2)
-        for (int v = 0; v < WIDE; v++) {
-            const veci pair = vec_bits(vec_load((const float *)(const void *)(x + k * SIDE) + v * VEC_LANES));
-            const vec even = vec_of_bits(pair << 16), odd = vec_of_bits(pair & (veci)veci_splat(-65536));
+            sum[j][v] = more ? vec_load(sums + j * PANEL + v * VEC_LANES) : vec_splat(0);
+    for (int k = 0; k < depth; k++)
+        for (int v = 0; v < WIDE; v++)
             for (int j = 0; j < TALL; j++)
-                sum[j][v] = vec_fma(odd, vec_splat(w[j * DEPTH + k + 1]),
-                                    vec_fma(even, vec_splat(w[j * DEPTH + k]), sum[j][v]));
-        }
+                sum[j][v] = vec_fma(vec_load(x[k] + v * VEC_LANES), vec_splat(w[j * DEPTH + k]), sum[j][v]);
     for (int j = 0; j < TALL; j++)
         for (int v = 0; v < WIDE; v++)
-            vec_store(sums + j * SIDE + v * VEC_LANES, sum[j][v]);
+            vec_store(sums + j * PANEL + v * VEC_LANES, sum[j][v]);
 }
 
 static void multiply(const piece *p, scratch *t)
 {
     unpack(p, t);
-    for (int i = 0; i < p->panels; i++)
+    for (int i = 0; i < p->panels; i++) {
+        widen(p->x + i * p->panel, p->depth, t);
         for (int c = 0; c < p->columns; c += TALL)
-            multiply_panel(p->x + i * p->panel, t->w.lines[c], p->depth, p->first > 0, t->sums[i][c / SIDE][c % SIDE]);
+            multiply_panel((const float(*)[PANEL])t->x, t->w.lines[c], p->depth, p->first > 0,
+                           t->sums[i][c / SIDE][c % SIDE]);
+    }
 }
 
-void ZN_KERNEL(matrix_bf16)(const void *args, zn_range r) { matrix_bf16(args, multiply, r); }
+void ZN_KERNEL(matrix_bf16)(const void *args, zn_range r) { matrix_bf16(args, multiply, put_tiles, r); }
