@@ -211,10 +211,17 @@ zn_node *zn_conv_bias_gradient(zn_node *dy, zn_node *weight_gradient);
 /* For gradient functions of ops: adds g to the gradient of n. Does nothing if n needs no gradient. */
 void zn_accumulate(zn_node *n, zn_node *g);
 bool zn_needs_gradient(const zn_node *n);
+/* What n's gradient is so far, for ops that add their own to it in the same pass; NULL if there is none. The result of
+ * that op must then be accumulated in its place. */
+zn_node *zn_take_gradient(zn_node *n);
 
 /* Turns products with weights that are floats into convolutions, which compute in bf16 where that is asked for and use
  * a GPU's matrix units. After differentiation: a convolution with such weights has no gradient. */
 void zn_graph_multiply_by_convolutions(zn_graph *g);
+
+/* Makes a norm, its modulations, SiLU and dropout one op, which has a gradient: before differentiation, for training on
+ * a device. */
+void zn_graph_fuse_silu_norms(zn_graph *g, zn_node *const *outputs, int count);
 
 /* Merges upsampling, residual additions and activations into convolutions; outputs[count] keep their nodes. */
 void zn_graph_fuse(zn_graph *g, zn_node *const *outputs, int count);
@@ -259,6 +266,7 @@ int zn_row_index(const zn_node *row);
 int zn_permute_row(const zn_node *permute);
 int zn_shuffle_factor(const zn_node *shuffle);
 bool zn_selects_first(const zn_node *select);
+void zn_dropout_settings(const zn_node *dropout, float *share, int *place);
 int zn_tile_mix_axis(const zn_node *tile_mix, int *offset);
 /* Extends output positions [*lo,*hi) to whole tiles of `side` that begin at offset. */
 void zn_tile_reach(int64_t side, int offset, int64_t *lo, int64_t *hi);

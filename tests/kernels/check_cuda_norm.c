@@ -4,6 +4,7 @@
 #include "base/convert.h"
 #include "kernels/mix.h"
 #include "kernels/norm.h"
+#include "kernels/silu_norm.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -87,6 +88,98 @@ static void check(int64_t n, int64_t pixels, int c, int groups, zn_activation ac
     fenced_free(want_sums);
 }
 
+/* ---- with modulation, SiLU and dropout ---- */
+
+static void run_silu(const zn_silu_norm_args *a, bool gradient, bool on_device)
+{
+    const int64_t blocks = a->n * zn_silu_norm_blocks(a), groups = a->n * a->groups, pixels = a->n * a->pixels;
+    const pass forward[] = { { zn_k_silu_norm_sums, blocks },
+                             { zn_k_silu_norm_merge, groups },
+                             { zn_k_silu_norm_apply, pixels } };
+    const pass back[] = { { zn_k_silu_norm_grad_sums, blocks },
+                          { zn_k_silu_norm_grad_merge, groups },
+                          { zn_k_silu_norm_grad, pixels } };
+    for (int i = 0; i < 3; i++) {
+        const pass *p = gradient ? &back[i] : &forward[i];
+        if (on_device)
+            cuda_start(p->body, p->units, a);
+        else
+            p->body(a, (zn_range){ 0, p->units, NULL });
+    }
+}
+
+/* Compares maps of `type`, and the sums for parameters and modulations. mixed: dy is F32. */
+static void check_silu(int64_t n, int64_t pixels, int c, int groups, bool modulated, zn_type type, bool mixed)
+{
+    zn_rng rng = zn_rng_new(11);
+    const bool narrow = type != ZN_TYPE_F32;
+    const int64_t count = n * pixels * c, each = n * c;
+    char name[96];
+    zn_silu_norm_args a = {
+        .n = n, .pixels = pixels, .c = c, .groups = groups, .eps = 1e-5f, .share = 0.3f, .place = 7
+    };
+    const int64_t partial = 2 * n * zn_silu_norm_blocks(&a) * c;
+    float *x = cuda_shared_normal(&rng, count, 2), *dy = cuda_shared_normal(&rng, count, 1),
+          *more = cuda_shared_normal(&rng, count, 1), *gamma = cuda_shared_normal(&rng, c, 1),
+          *beta = cuda_shared_normal(&rng, c, 1), *scale = cuda_shared_normal(&rng, each, 1),
+          *shift = cuda_shared_normal(&rng, each, 1), *gain = cuda_shared_normal(&rng, each, 1),
+          *seeds = cuda_shared_new(n, 12345), *work = cuda_shared_new(partial + 6 * each, NAN);
+    for (int64_t i = 0; i < count; i++)
+        x[i] += 3; /* means are not near 0 */
+    float *const map_x = cuda_map_new(x, count, type), *const map_more = cuda_map_new(more, count, type),
+                 *const map_dy = cuda_map_new(dy, count, mixed ? ZN_TYPE_F32 : type);
+    float *y = cuda_result_new(count), *want = fenced_new(count, false);
+    float *sums = cuda_result_new(5 * each), *want_sums = fenced_new(5 * each, false);
+    memset(want_sums, 0, sizeof(float) * (size_t)(5 * each));
+    a.gamma = gamma, a.beta = beta;
+    a.partial = work;
+    a.table = work + partial;
+    a.line = a.table + 4 * each;
+    if (modulated)
+        a.scale = scale, a.shift = shift, a.gain = gain, a.seeds = seeds;
+    for (int gradient = 0; gradient < 2; gradient++) {
+        for (int on_device = 0; on_device < 2; on_device++) {
+            float *to = on_device ? sums : want_sums;
+            a.x = on_device ? map_x : x, a.dy = on_device ? map_dy : dy;
+            a.more = !modulated ? NULL : on_device ? map_more : more;
+            a.y = on_device ? y : want;
+            a.x_type = a.y_type = a.more_type = on_device ? type : ZN_TYPE_F32;
+            a.dy_type = on_device && !mixed ? type : ZN_TYPE_F32;
+            a.sums = to, a.d_scale = to + 2 * each, a.d_shift = to + 3 * each, a.d_gain = to + 4 * each;
+            run_silu(&a, gradient, on_device);
+        }
+        snprintf(name, sizeof name, "%s of %d %smaps of %d pixels of %d channels",
+                 gradient ? "silu_norm_grad" : "silu_norm", (int)n, narrow ? "16-bit " : "", (int)pixels, c);
+        float *const result = narrow ? cuda_map_fetch(y, count, type) : y;
+        cuda_compare(name, result, want, count, narrow ? 4e-3 : 3e-6);
+        if (narrow)
+            cuda_result_free(result);
+        if (gradient)
+            cuda_compare(name, sums, want_sums, modulated ? 5 * each : 2 * each, narrow ? 1e-4 : 3e-6);
+    }
+    float *const all[] = { x, dy, more, gamma, beta, scale, shift, gain, seeds, work, map_x, map_dy, map_more };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        cuda_shared_free(all[i]);
+    cuda_result_free(y);
+    cuda_result_free(sums);
+    fenced_free(want);
+    fenced_free(want_sums);
+}
+
+static void check_all_silu(void)
+{
+    check_silu(2, 77, 16, 4, true, ZN_TYPE_F32, false);
+    check_silu(3, 50, 7, 1, true, ZN_TYPE_F32, false);
+    check_silu(1, 300, 128, 32, false, ZN_TYPE_BF16, false);
+    check_silu(2, 130, 640, 32, true, ZN_TYPE_BF16, false);
+    check_silu(2, 64, 24, 3, true, ZN_TYPE_BF16, true);
+    check_silu(3, 50, 12, 4, true, ZN_TYPE_BF16, false); /* no whole eights */
+    check_silu(1, 70, 32, 4, true, ZN_TYPE_F16, false);
+    check_silu(1, 3, 2560, 32, true, ZN_TYPE_BF16, false); /* more eights than threads */
+    if (!cuda_is_emulated)
+        check_silu(32, 4096, 128, 32, true, ZN_TYPE_BF16, false);
+}
+
 /* An RMS norm with SiLU, and one of maps of 16 bits; x is rounded before. */
 static void check_rms(int64_t pixels, int c, zn_type type)
 {
@@ -165,6 +258,9 @@ void cuda_check_norms(void)
         check_rms_codes(12, 1024);
         check_rms_codes(8, 6);
     }
+    if (strstr("silu_norm_sums silu_norm_merge silu_norm_apply silu_norm_grad_sums silu_norm_grad_merge silu_norm_grad",
+               cuda_filter))
+        check_all_silu();
     if (!strstr("norm_sums norm_merge norm_apply norm_stats norm_grad_sums norm_grad_merge norm_grad", cuda_filter))
         return;
     check(1, 1, 4, 1, ZN_ACT_NONE, false, ZN_TYPE_F32);

@@ -61,6 +61,20 @@ static zn_node *add_self(zn_node **in) { return zn_add(in[0], in[0]); }
 static zn_node *sub(zn_node **in) { return zn_sub(in[0], in[1]); }
 static zn_node *upsample2(zn_node **in) { return zn_upsample2(in[0]); }
 static zn_node *group_norm(zn_node **in) { return zn_group_norm(in[0], in[1], in[2], 2, 1e-5f); }
+static zn_node *silu_norm(zn_node **in)
+{
+    zn_node *y = zn_silu(group_norm(in));
+    zn_graph_fuse_silu_norms(y->graph, &y, 1);
+    return y;
+}
+/* As in a block of a U-Net: what it computes is added to its input, whose gradient has two parts. */
+static zn_node *silu_norm_block(zn_node **in)
+{
+    zn_node *h = zn_modulate(zn_modulate(group_norm(in), in[3], in[4]), in[5], NULL);
+    zn_node *y = zn_add(in[0], zn_dropout(zn_silu(h), zn_ones_like(zn_sample_mean(in[0])), 0.3f, 5));
+    zn_graph_fuse_silu_norms(y->graph, &y, 1);
+    return y;
+}
 static zn_node *mse(zn_node **in) { return zn_mean_square_error(in[0], in[1]); }
 static zn_node *multiply(zn_node **in) { return zn_multiply(in[0], in[1]); }
 static zn_node *square(zn_node **in) { return zn_multiply(in[0], in[0]); }
@@ -196,6 +210,11 @@ const op_case op_cases[] = {
     { "lookup", { MAP(1, 1, 5, 3) }, lookup, false },
     { "group_norm", { MAP(3, 1, 2, 7), ROW(7), ROW(7) }, layer_norm, false },
     { "group_norm", { MAP(2, 3, 5, 8), ROW(8), ROW(8) }, group_norm, false },
+    { "silu_norm", { MAP(2, 3, 5, 6), ROW(6), ROW(6) }, silu_norm, false },
+    { "silu_norm",
+      { MAP(2, 3, 5, 8), ROW(8), ROW(8), MAP(1, 1, 2, 8), MAP(1, 1, 2, 8), MAP(1, 1, 2, 8) },
+      silu_norm_block,
+      false },
     { "mean_square_error", { MAP(1, 3, 4, 2), MAP(1, 3, 4, 2) }, mse, false },
     { "multiply_scalar", { ROW(6) }, multiply_scalar, false },
     { "multiply", { ROW(7), ROW(7) }, multiply, false },

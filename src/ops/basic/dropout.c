@@ -56,6 +56,13 @@ const zn_op zn_op_dropout = { .name = "dropout",
                               .slots = dropout_slots,
                               .in_place = zn_first_source };
 
+void zn_dropout_settings(const zn_node *n, float *share, int *place)
+{
+    const dropout *d = n->attribute;
+    *share = d->share;
+    *place = d->place;
+}
+
 zn_node *zn_dropout(zn_node *x, zn_node *seeds, float share, int place)
 {
     const dropout d = { share, place };

@@ -10,13 +10,7 @@
 #include "ops/passes/fuse.h"
 #include "ops/slots.h"
 
-typedef struct spec {
-    int groups;
-    float eps;
-    bool pixels;             /* layer norm: every pixel is normalised separately */
-    bool scale, shift, gain; /* sources after beta; set by fusion, like act */
-    zn_activation act;
-} spec;
+typedef zn_norm spec;
 
 static zn_norm_args args_of(const zn_node *x, const spec *k)
 {
@@ -191,37 +185,46 @@ const zn_op zn_op_group_norm_grad = { .name = "group_norm_grad",
 
 static bool lone(const zn_node *n, const zn_op *op, const int *uses) { return n->op == op && uses[n->index] == 1; }
 
-void zn_fuse_norm(zn_node *n, int *uses)
+int zn_norm_before(const zn_node *n, const int *uses, zn_norm *k, zn_node *sources[ZN_MAX_SOURCES])
 {
     if (n->op != &zn_op_silu && n->op != &zn_op_relu)
-        return;
-    zn_node *at = n->source[0], *sources[ZN_MAX_SOURCES], *modulations[2];
+        return 0;
+    zn_node *at = n->source[0], *modulations[2];
     int count = 0, total = 0;
     while (count < 2 && lone(at, &zn_op_modulate, uses)) {
         modulations[count++] = at;
         at = at->source[0];
     }
     if (!lone(at, &zn_op_group_norm, uses))
-        return;
-    spec k = *(spec *)at->attribute;
-    if (k.act != ZN_ACT_NONE || k.scale || k.pixels || (count == 2 && modulations[0]->source_count > 2))
-        return; /* the second modulation may only scale */
+        return 0;
+    *k = *(spec *)at->attribute;
+    if (k->act != ZN_ACT_NONE || k->scale || k->pixels || (count == 2 && modulations[0]->source_count > 2))
+        return 0; /* the second modulation may only scale */
     for (int i = 0; i < 3; i++)
         sources[total++] = at->source[i];
     if (count > 0) {
         const zn_node *first = modulations[count - 1];
-        k.scale = true;
+        k->scale = true;
         sources[total++] = first->source[1];
-        k.shift = first->source_count > 2;
-        if (k.shift)
+        k->shift = first->source_count > 2;
+        if (k->shift)
             sources[total++] = first->source[2];
     }
-    k.gain = count == 2;
-    if (k.gain)
+    k->gain = count == 2;
+    if (k->gain)
         sources[total++] = modulations[0]->source[1];
     for (int i = 3; i < total; i++)
         if (zn_shape_count(sources[i]->shape) != at->shape.dim[0] * at->shape.dim[3])
-            return; /* the table does not have one row per map */
-    k.act = n->op == &zn_op_silu ? ZN_ACT_SILU : ZN_ACT_RELU;
-    zn_fuse_become(n, uses, &zn_op_group_norm, &k, sizeof k, sources, total);
+            return 0; /* the table does not have one row per map */
+    k->act = n->op == &zn_op_silu ? ZN_ACT_SILU : ZN_ACT_RELU;
+    return total;
+}
+
+void zn_fuse_norm(zn_node *n, int *uses)
+{
+    spec k;
+    zn_node *sources[ZN_MAX_SOURCES];
+    const int count = zn_norm_before(n, uses, &k, sources);
+    if (count)
+        zn_fuse_become(n, uses, &zn_op_group_norm, &k, sizeof k, sources, count);
 }

@@ -21,6 +21,15 @@ void zn_accumulate(zn_node *n, zn_node *g)
     n->gradient = n->gradient == &wanted ? g : zn_add(n->gradient, g);
 }
 
+zn_node *zn_take_gradient(zn_node *n)
+{
+    zn_node *before = n->gradient;
+    if (!before || before == &wanted)
+        return NULL;
+    n->gradient = &wanted;
+    return before;
+}
+
 /* Marks every node between wrt and `of`. */
 static void mark(zn_graph *g, const zn_node *of, zn_node *const *wrt, int count)
 {

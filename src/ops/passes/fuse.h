@@ -3,6 +3,7 @@
 #ifndef ZN_OPS_FUSE_H
 #define ZN_OPS_FUSE_H
 
+#include "kernels/norm.h"
 #include "ops/ops.h"
 
 /* Ops that only fusion creates. They have no gradient; none is requested after fusion. */
@@ -41,6 +42,18 @@ typedef struct zn_fp8_product {
 
 /* Number of readers of each node; an output counts as one more reader. NULL if there is no memory. */
 int *zn_fuse_count_uses(zn_graph *g, zn_node *const *outputs, int count);
+
+/* The settings of a group norm. */
+typedef struct zn_norm {
+    int groups;
+    float eps;
+    bool pixels;             /* layer norm: every pixel is normalised separately */
+    bool scale, shift, gain; /* sources after beta; set by fusion, like act */
+    zn_activation act;
+} zn_norm;
+/* If n is an activation and all before it, up to two modulations and a norm, is read by nobody else: what the norm
+ * would be with them, and its sources, whose number is returned. Otherwise 0. */
+int zn_norm_before(const zn_node *n, const int *uses, zn_norm *k, zn_node *sources[ZN_MAX_SOURCES]);
 
 /* Each checks whether n is the last node of its pattern (uses: readers by node index), and if so changes n. */
 void zn_fuse_norm(zn_node *n, int *uses);

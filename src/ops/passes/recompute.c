@@ -34,6 +34,8 @@ static void measure(cutter *c)
         if (replaced >= 0 && c->reader[n->source[replaced]->index] == i)
             c->bytes[n->source[replaced]->index] = 0;
     }
+    for (int i = 0; i < c->count; i++) /* what fusion left without readers is not computed */
+        c->bytes[i] = c->reader[i] ? c->bytes[i] : 0;
     for (int i = 0; i < c->count; i++)
         for (int k = i; k < c->reader[i]; k++)
             c->crossing[k] += c->bytes[i];

@@ -74,6 +74,13 @@ static zn_status differentiate(zn_trainer *t, zn_node **wrt, zn_node **gradients
     zn_objective *o = &t->objective;
     zn_learner *l = &t->learner;
     int learned = 0, count = 0;
+    outputs[count++] = o->loss;
+    if (o->output)
+        outputs[count++] = o->output;
+    for (int i = 0; i < o->count; i++)
+        outputs[count++] = o->terms[i].value;
+    if (t->options.device)
+        zn_graph_fuse_silu_norms(o->graph, outputs, count);
     for (int i = 0; i < l->count; i++) {
         const zn_model_parameter *p = l->parameters[i];
         if (is_learned(t, i))
@@ -82,11 +89,6 @@ static zn_status differentiate(zn_trainer *t, zn_node **wrt, zn_node **gradients
     ZN_TRY(zn_graph_differentiate_as(o->graph, o->loss, NULL, wrt, learned, gradients, t->recipe->recompute));
     for (int i = 0, k = 0; i < l->count; i++)
         l->gradients[i] = is_learned(t, i) ? gradients[k++] : NULL;
-    outputs[count++] = o->loss;
-    if (o->output)
-        outputs[count++] = o->output;
-    for (int i = 0; i < o->count; i++)
-        outputs[count++] = o->terms[i].value;
     for (int i = 0; i < l->count; i++)
         if (l->gradients[i])
             outputs[count++] = l->gradients[i];

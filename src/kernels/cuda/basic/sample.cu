@@ -1,5 +1,6 @@
 /* Factors, shifts and sums per sample, and dropout; ref/basic/sample.c and ref/basic/dropout.c are the reference. */
 #include "kernels/cuda/cuda.h"
+#include "kernels/cuda/dropout.h"
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/rows.h"
 
@@ -114,19 +115,13 @@ struct dropped {
     uint32_t limit;
     float factor;
     int64_t rows, columns;
-    static __device__ uint32_t scrambled(uint32_t h)
-    {
-        h = (h ^ h >> 16) * 0x85ebca6bu;
-        h = (h ^ h >> 13) * 0xc2b2ae35u;
-        return h ^ h >> 16;
-    }
     template <int N> __device__ void at(int64_t sample, int64_t i) const
     {
-        const uint32_t key = scrambled(scrambled((uint32_t)a.seeds[sample]) + a.place);
+        const uint32_t key = dropout_key(a.seeds[sample], a.place);
         const int64_t at = (sample * a.each + i) / N;
         floats<N> x = load_as<N>(a.x, at, a.type);
         for (int k = 0; k < N; k++)
-            x.v[k] = scrambled((uint32_t)(i + k) * 0x9e3779b1u ^ key) < limit ? 0 : factor * x.v[k];
+            x.v[k] = dropout_drops((uint32_t)(i + k), key, limit) ? 0 : factor * x.v[k];
         store_as<N>(a.y, at, a.type, x);
     }
 };
@@ -165,8 +160,7 @@ void zn_cuda_dropout(zn_device *d, const void *args, int64_t elements)
     to_device(d, a.x);
     to_device(d, a.seeds);
     to_device(d, a.y);
-    launch_rows(d,
-                dropped{ a, (uint32_t)((double)a.share * 4294967296.0), 1 / (1 - a.share), elements / a.each, a.each },
+    launch_rows(d, dropped{ a, zn_dropout_limit(a.share), 1 / (1 - a.share), elements / a.each, a.each },
                 is_aligned(a.x) && is_aligned(a.y));
 }
 }

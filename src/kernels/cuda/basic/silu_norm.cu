@@ -1,0 +1,572 @@
+/* Group norm with modulation, SiLU and dropout, and its gradient, in the passes of silu_norm.h. A thread block handles
+ * one block of pixels, or one group. ref/basic/silu_norm.c is the reference. */
+#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/dropout.h"
+#include "kernels/cuda/quick.h"
+#include "kernels/cuda/reduce.h"
+#include "kernels/cuda/rows.h"
+
+extern "C" {
+#include "kernels/dropout.h"
+#include "kernels/silu_norm.h"
+}
+
+struct silu_norm_task {
+    zn_silu_norm_args a;
+    int64_t block, blocks; /* pixels per block, and blocks per map */
+    uint32_t limit;        /* of dropout */
+    float factor;          /* what it multiplies with what it keeps */
+    bool exact;            /* some map is F32 */
+};
+
+static silu_norm_task task_of(zn_device *d, const void *args)
+{
+    silu_norm_task t = { *static_cast<const zn_silu_norm_args *>(args), 0, 0, 0, 1, false };
+    t.block = zn_silu_norm_block(&t.a);
+    t.blocks = zn_silu_norm_blocks(&t.a);
+    t.limit = zn_dropout_limit(t.a.share);
+    t.factor = 1 / (1 - t.a.share);
+    t.exact = t.a.y_type == ZN_TYPE_F32 || t.a.x_type == ZN_TYPE_F32;
+    to_device(d, t.a.x);
+    to_device(d, t.a.dy);
+    to_device(d, t.a.more);
+    to_device(d, t.a.y);
+    to_device(d, t.a.gamma);
+    to_device(d, t.a.beta);
+    to_device(d, t.a.scale);
+    to_device(d, t.a.shift);
+    to_device(d, t.a.gain);
+    to_device(d, t.a.seeds);
+    to_device(d, t.a.partial);
+    to_device(d, t.a.table);
+    to_device(d, t.a.line);
+    to_device(d, t.a.sums);
+    to_device(d, t.a.d_scale);
+    to_device(d, t.a.d_shift);
+    to_device(d, t.a.d_gain);
+    return t;
+}
+
+/* ---- N neighbouring channels of a pixel: 8, or 1 where pixels have no whole eights or addresses are odd ---- */
+
+template <int N> struct numbers {
+    float v[N];
+};
+
+/* TYPE: of all maps if it is known when the kernel is compiled, or ANY_TYPE. What is loaded stays as it is until it is
+ * used, so that several loads of 16 bits take few registers. */
+template <int N, int TYPE> struct channels {
+    typedef numbers<N> loaded;
+    static __device__ loaded load(const float *map, int64_t i, zn_type type)
+    {
+        loaded x;
+        if constexpr (N == 1) {
+            x.v[0] = read_number(map, i, type);
+        } else {
+            const floats<4> low = load_as<4>(map, 2 * i, type), high = load_as<4>(map, 2 * i + 1, type);
+            x = { { low.v[0], low.v[1], low.v[2], low.v[3], high.v[0], high.v[1], high.v[2], high.v[3] } };
+        }
+        return x;
+    }
+    static __device__ numbers<N> widened(const loaded &x) { return x; }
+    static __device__ void store(float *map, int64_t i, zn_type type, const numbers<N> &x)
+    {
+        if constexpr (N == 1) {
+            write_number(map, i, type, x.v[0]);
+        } else {
+            store_as<4>(map, 2 * i, type, floats<4>{ { x.v[0], x.v[1], x.v[2], x.v[3] } });
+            store_as<4>(map, 2 * i + 1, type, floats<4>{ { x.v[4], x.v[5], x.v[6], x.v[7] } });
+        }
+    }
+};
+
+template <> struct channels<8, ZN_TYPE_BF16> {
+    typedef uint4 loaded;
+    static __device__ uint4 load(const float *map, int64_t i, zn_type)
+    {
+        return reinterpret_cast<const uint4 *>(map)[i];
+    }
+    static __device__ numbers<8> widened(const uint4 &p)
+    {
+        typedef bf16_pair T;
+        return numbers<8>{ { T::low(p.x), T::high(p.x), T::low(p.y), T::high(p.y), T::low(p.z), T::high(p.z),
+                             T::low(p.w), T::high(p.w) } };
+    }
+    static __device__ void store(float *map, int64_t i, zn_type, const numbers<8> &x)
+    {
+        typedef bf16_pair T;
+        reinterpret_cast<uint4 *>(map)[i] =
+            uint4{ T::of(x.v[0], x.v[1]), T::of(x.v[2], x.v[3]), T::of(x.v[4], x.v[5]), T::of(x.v[6], x.v[7]) };
+    }
+};
+
+/* N numbers of a table of floats. */
+template <int N> static __device__ numbers<N> of_table(const float *table)
+{
+    return channels<N, ANY_TYPE>::load(table, 0, ZN_TYPE_F32);
+}
+
+/* ---- what a thread block does for its pixels ---- */
+
+struct pixels {
+    int64_t map, begin, end; /* begin, end: of all maps */
+};
+
+static __device__ pixels pixels_of(const silu_norm_task &t)
+{
+    const int64_t unit = blockIdx.x, map = unit / t.blocks, begin = map * t.a.pixels + unit % t.blocks * t.block;
+    const int64_t last = (map + 1) * t.a.pixels;
+    return pixels{ map, begin, begin + t.block < last ? begin + t.block : last };
+}
+
+static __device__ float sigmoid(float v, bool exact)
+{
+    return exact ? 1 / (1 + expf(-v)) : quick_inverse(1 + quick_power2(-1.44269504f * v));
+}
+
+/* Dropout of the map of a thread block. */
+struct dropping {
+    bool drops;
+    uint32_t key, limit;
+    float factor;
+    __device__ dropping(const silu_norm_task &t, int64_t map)
+        : drops(t.a.seeds != NULL), key(drops ? dropout_key(t.a.seeds[map], t.a.place) : 0), limit(t.limit),
+          factor(t.factor)
+    {
+    }
+    /* i: index of the first of the numbers in its sample */
+    template <int N> __device__ void apply(numbers<N> &x, uint32_t i) const
+    {
+        if (!drops)
+            return;
+#pragma unroll
+        for (int k = 0; k < N; k++)
+            x.v[k] = dropout_drops(i + (uint32_t)k, key, limit) ? 0 : factor * x.v[k];
+    }
+};
+
+/* A thread has N channels, whose numbers of the tables it reads once, and every `lanes`-th pixel; the loads of FLIGHT
+ * pixels are under way at a time. F: prepare(column) for each N channels, take(index) loads the numbers of a pixel from
+ * its maps, give(index, pixel in its map, numbers) uses them, finish(column) is called by all threads. */
+enum { FLIGHT = 4 };
+
+template <int N, typename F> static __device__ void each_pixel(const silu_norm_task &t, const pixels &part, F &f)
+{
+    const int columns = t.a.c / N;
+    const row_share s = row_share_of(columns);
+    for (int first = 0; first < columns; first += s.width) {
+        const int column = first + s.column;
+        const bool works = s.lane < s.lanes && column < columns;
+        if (works)
+            f.prepare(column);
+        const int64_t end = works ? part.end : part.begin;
+        for (int64_t p = part.begin + s.lane; p < end; p += (int64_t)FLIGHT * s.lanes) {
+            typename F::taken v[FLIGHT] = {};
+#pragma unroll
+            for (int i = 0; i < FLIGHT; i++)
+                if (p + (int64_t)i * s.lanes < end)
+                    v[i] = f.take((p + (int64_t)i * s.lanes) * columns + column);
+#pragma unroll
+            for (int i = 0; i < FLIGHT; i++)
+                if (p + (int64_t)i * s.lanes < end) {
+                    const int64_t pixel = p + (int64_t)i * s.lanes;
+                    f.give(pixel * columns + column, (uint32_t)(pixel - part.map * t.a.pixels), v[i]);
+                }
+        }
+        f.finish(s, column, works);
+    }
+}
+
+/* Two sums of N channels. */
+template <int N> using two_sums = sums_of<float, 2, N>;
+
+/* Writes two numbers for each channel of a block to `partial`. */
+template <int N> static __device__ void write_partial(const zn_silu_norm_args &a, int column, const two_sums<N> &sum)
+{
+    float *to = a.partial + (int64_t)blockIdx.x * 2 * a.c + column * N;
+#pragma unroll
+    for (int k = 0; k < N; k++) {
+        to[k] = sum.v[0][k];
+        to[a.c + k] = sum.v[1][k];
+    }
+}
+
+/* Sums of what is left of x after subtracting the block's first pixel, and of its squares, so that little is lost. */
+template <int N, int TYPE> struct measuring {
+    typedef channels<N, TYPE> C;
+    typedef typename C::loaded taken;
+    const zn_silu_norm_args &a;
+    const pixels &part;
+    two_sums<N> *shared;
+    numbers<N> first;
+    two_sums<N> sum;
+    __device__ void prepare(int column)
+    {
+        first = C::widened(C::load(a.x, part.begin * (a.c / N) + column, a.x_type));
+        sum = two_sums<N>{};
+    }
+    __device__ taken take(int64_t i) const { return C::load(a.x, i, a.x_type); }
+    __device__ void give(int64_t, uint32_t, const taken &v)
+    {
+        const numbers<N> x = C::widened(v);
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            const float off = x.v[k] - first.v[k];
+            sum.v[0][k] += off;
+            sum.v[1][k] += off * off;
+        }
+    }
+    __device__ void finish(const row_share &s, int column, bool works)
+    {
+        two_sums<N> all = merged(s, works ? sum : two_sums<N>{}, shared);
+        if (!works || s.lane)
+            return;
+        const float count = (float)(part.end - part.begin);
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            const float mean = all.v[0][k] / count;
+            all.v[1][k] = fmaxf(all.v[1][k] - all.v[0][k] * mean, 0);
+            all.v[0][k] = first.v[k] + mean;
+        }
+        write_partial<N>(a, column, all);
+    }
+};
+
+template <int N, int TYPE> __global__ void silu_norm_sums(silu_norm_task t)
+{
+    extern __shared__ __align__(16) float zn_cuda_shared[];
+    const pixels part = pixels_of(t);
+    measuring<N, TYPE> f = { t.a, part, reinterpret_cast<two_sums<N> *>(zn_cuda_shared), {}, {} };
+    each_pixel<N>(t, part, f);
+}
+
+template <int N, int TYPE> struct applying {
+    typedef channels<N, TYPE> C;
+    typedef typename C::loaded taken;
+    const silu_norm_task &t;
+    const pixels &part;
+    const dropping d;
+    numbers<N> factor = {}, offset = {};
+    int channel = 0;
+    __device__ applying(const silu_norm_task &task, const pixels &p) : t(task), part(p), d(task, p.map) {}
+    __device__ void prepare(int column)
+    {
+        const float *table = t.a.table + part.map * 4 * t.a.c + column * N;
+        channel = column * N;
+        factor = of_table<N>(table);
+        offset = of_table<N>(table + t.a.c);
+    }
+    __device__ taken take(int64_t i) const { return C::load(t.a.x, i, t.a.x_type); }
+    __device__ void give(int64_t i, uint32_t pixel, const taken &v) const
+    {
+        numbers<N> x = C::widened(v);
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            x.v[k] = factor.v[k] * x.v[k] + offset.v[k];
+            x.v[k] *= sigmoid(x.v[k], TYPE != ZN_TYPE_BF16 && t.exact);
+        }
+        d.apply(x, pixel * (uint32_t)t.a.c + (uint32_t)channel);
+        C::store(t.a.y, i, t.a.y_type, x);
+    }
+    __device__ void finish(const row_share &, int, bool) const {}
+};
+
+template <int N, int TYPE> __global__ void silu_norm_apply(silu_norm_task t)
+{
+    const pixels part = pixels_of(t);
+    applying<N, TYPE> f(t, part);
+    each_pixel<N>(t, part, f);
+}
+
+/* The gradient of v, for both passes. */
+template <int N, int TYPE> struct slope_of_v {
+    const silu_norm_task &t;
+    const dropping d;
+    numbers<N> factor = {}, offset = {};
+    int channel = 0;
+    __device__ slope_of_v(const silu_norm_task &task, int64_t map) : t(task), d(task, map) {}
+    __device__ void prepare(const float *table, int column)
+    {
+        channel = column * N;
+        factor = of_table<N>(table);
+        offset = of_table<N>(table + t.a.c);
+    }
+    /* dy becomes dv. */
+    __device__ void apply(numbers<N> &dy, const numbers<N> &x, uint32_t pixel) const
+    {
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            const float v = factor.v[k] * x.v[k] + offset.v[k], s = sigmoid(v, TYPE != ZN_TYPE_BF16 && t.exact);
+            dy.v[k] *= s * (1 + v * (1 - s));
+        }
+        d.apply(dy, pixel * (uint32_t)t.a.c + (uint32_t)channel);
+    }
+};
+
+template <typename C> struct two_maps {
+    typename C::loaded x, dy;
+};
+
+template <int N, int TYPE> struct adding {
+    typedef channels<N, TYPE> C;
+    typedef two_maps<C> taken;
+    const silu_norm_task &t;
+    const pixels &part;
+    two_sums<N> *shared;
+    slope_of_v<N, TYPE> slope;
+    numbers<N> scale = {}, shift = {};
+    two_sums<N> sum = {};
+    __device__ adding(const silu_norm_task &task, const pixels &p, float *memory)
+        : t(task), part(p), shared(reinterpret_cast<two_sums<N> *>(memory)), slope(task, p.map)
+    {
+    }
+    __device__ void prepare(int column)
+    {
+        const float *table = t.a.table + part.map * 4 * t.a.c + column * N;
+        slope.prepare(table, column);
+        scale = of_table<N>(table + 2 * t.a.c);
+        shift = of_table<N>(table + 3 * t.a.c);
+        sum = two_sums<N>{};
+    }
+    __device__ taken take(int64_t i) const
+    {
+        return taken{ C::load(t.a.x, i, t.a.x_type), C::load(t.a.dy, i, t.a.dy_type) };
+    }
+    __device__ void give(int64_t, uint32_t pixel, const taken &v)
+    {
+        const numbers<N> x = C::widened(v.x);
+        numbers<N> dv = C::widened(v.dy);
+        slope.apply(dv, x, pixel);
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            sum.v[0][k] += dv.v[k] * (x.v[k] * scale.v[k] + shift.v[k]);
+            sum.v[1][k] += dv.v[k];
+        }
+    }
+    __device__ void finish(const row_share &s, int column, bool works)
+    {
+        const two_sums<N> all = merged(s, works ? sum : two_sums<N>{}, shared);
+        if (works && s.lane == 0)
+            write_partial<N>(t.a, column, all);
+    }
+};
+
+template <int N, int TYPE> __global__ void silu_norm_grad_sums(silu_norm_task t)
+{
+    extern __shared__ __align__(16) float zn_cuda_shared[];
+    const pixels part = pixels_of(t);
+    adding<N, TYPE> f(t, part, zn_cuda_shared);
+    each_pixel<N>(t, part, f);
+}
+
+template <typename C> struct three_maps {
+    typename C::loaded x, dy, more;
+};
+
+template <int N, int TYPE> struct turning_back {
+    typedef channels<N, TYPE> C;
+    typedef three_maps<C> taken;
+    const silu_norm_task &t;
+    const pixels &part;
+    slope_of_v<N, TYPE> slope;
+    numbers<N> by_x = {}, rest = {};
+    __device__ turning_back(const silu_norm_task &task, const pixels &p) : t(task), part(p), slope(task, p.map) {}
+    __device__ void prepare(int column)
+    {
+        const float *line = t.a.line + part.map * 2 * t.a.c + column * N;
+        slope.prepare(t.a.table + part.map * 4 * t.a.c + column * N, column);
+        by_x = of_table<N>(line);
+        rest = of_table<N>(line + t.a.c);
+    }
+    __device__ taken take(int64_t i) const
+    {
+        taken v = { C::load(t.a.x, i, t.a.x_type), C::load(t.a.dy, i, t.a.dy_type), {} };
+        if (t.a.more)
+            v.more = C::load(t.a.more, i, t.a.more_type);
+        return v;
+    }
+    __device__ void give(int64_t i, uint32_t pixel, const taken &v) const
+    {
+        const numbers<N> x = C::widened(v.x), more = C::widened(v.more); /* zeros if there is none */
+        numbers<N> dx = C::widened(v.dy);
+        slope.apply(dx, x, pixel);
+#pragma unroll
+        for (int k = 0; k < N; k++)
+            dx.v[k] = slope.factor.v[k] * dx.v[k] + (by_x.v[k] * x.v[k] + rest.v[k]) + more.v[k];
+        C::store(t.a.y, i, t.a.y_type, dx);
+    }
+    __device__ void finish(const row_share &, int, bool) const {}
+};
+
+template <int N, int TYPE> __global__ void silu_norm_grad(silu_norm_task t)
+{
+    const pixels part = pixels_of(t);
+    turning_back<N, TYPE> f(t, part);
+    each_pixel<N>(t, part, f);
+}
+
+/* ---- merging the blocks of a group: one thread block per group ---- */
+
+struct group {
+    int64_t map;
+    int first, width; /* channels */
+    double count;     /* numbers */
+};
+
+static __device__ group group_of(const zn_silu_norm_args &a)
+{
+    const int width = a.c / a.groups;
+    return group{ blockIdx.x / (unsigned)a.groups, (int)(blockIdx.x % (unsigned)a.groups) * width, width,
+                  (double)a.pixels * width };
+}
+
+static __device__ double or_zero(const float *values, int64_t at) { return values ? (double)values[at] : 0; }
+
+/* The threads share the group's blocks and channels. */
+__global__ void silu_norm_merge(silu_norm_task t)
+{
+    extern __shared__ __align__(16) float zn_cuda_shared[];
+    double *const shared = reinterpret_cast<double *>(zn_cuda_shared);
+    const zn_silu_norm_args &a = t.a;
+    const group g = group_of(a);
+    const float *partial = a.partial + g.map * t.blocks * 2 * a.c + g.first;
+    double sum = 0, square = 0;
+    for (int64_t i = threadIdx.x; i < t.blocks * g.width; i += blockDim.x) {
+        const int64_t b = quotient(i, g.width);
+        const int64_t pixels = (b + 1) * t.block < a.pixels ? t.block : a.pixels - b * t.block;
+        sum += (double)pixels * (double)partial[b * 2 * a.c + i - b * g.width];
+    }
+    const double mean = sum_of(sum, shared) / g.count;
+    for (int64_t i = threadIdx.x; i < t.blocks * g.width; i += blockDim.x) {
+        const int64_t b = quotient(i, g.width), at = b * 2 * a.c + i - b * g.width;
+        const int64_t pixels = (b + 1) * t.block < a.pixels ? t.block : a.pixels - b * t.block;
+        const double off = (double)partial[at] - mean;
+        square += (double)partial[at + a.c] + (double)pixels * off * off;
+    }
+    const double scale = 1 / sqrt(sum_of(square, shared) / g.count + (double)a.eps);
+    float *table = a.table + g.map * 4 * a.c;
+    for (int c = g.first + (int)threadIdx.x; c < g.first + g.width; c += (int)blockDim.x) {
+        const int64_t at = g.map * a.c + c;
+        const double own = 1 + or_zero(a.scale, at), gain = 1 + or_zero(a.gain, at);
+        const double factor = scale * (double)a.gamma[c];
+        table[c] = (float)(factor * own * gain);
+        table[a.c + c] = (float)((((double)a.beta[c] - mean * factor) * own + or_zero(a.shift, at)) * gain);
+        table[2 * a.c + c] = (float)scale;
+        table[3 * a.c + c] = (float)(-mean * scale);
+    }
+}
+
+/* What follows from the sums of a channel; returns what dv is multiplied with to be the gradient of xh. */
+static __device__ double write_sums(const zn_silu_norm_args &a, int64_t map, int c, double product, double sum)
+{
+    const int64_t at = map * a.c + c;
+    const double gamma = (double)a.gamma[c], both = gamma * product + (double)a.beta[c] * sum;
+    const double own = 1 + or_zero(a.scale, at), gain = 1 + or_zero(a.gain, at);
+    a.sums[map * 2 * a.c + c] = (float)(product * own * gain);
+    a.sums[(map * 2 + 1) * a.c + c] = (float)(sum * own * gain);
+    if (a.scale)
+        a.d_scale[at] = (float)(both * gain);
+    if (a.shift)
+        a.d_shift[at] = (float)(sum * gain);
+    if (a.gain)
+        a.d_gain[at] = (float)(both * own + or_zero(a.shift, at) * sum);
+    return gamma * own * gain;
+}
+
+/* 32 threads share the blocks of a channel. */
+__global__ void silu_norm_grad_merge(silu_norm_task t)
+{
+    extern __shared__ __align__(16) float zn_cuda_shared[];
+    double *const shared = reinterpret_cast<double *>(zn_cuda_shared);
+    const zn_silu_norm_args &a = t.a;
+    const group g = group_of(a);
+    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32, warps = (int)blockDim.x / 32;
+    const float *partial = a.partial + g.map * t.blocks * 2 * a.c;
+    double mean = 0, mean_product = 0;
+    for (int c = g.first + warp; c < g.first + g.width; c += warps) {
+        double product = 0, sum = 0;
+        for (int64_t b = lane; b < t.blocks; b += 32) {
+            product += (double)partial[b * 2 * a.c + c];
+            sum += (double)partial[(b * 2 + 1) * a.c + c];
+        }
+        product = sum_of_warp(product);
+        sum = sum_of_warp(sum);
+        if (lane == 0) {
+            const double by = write_sums(a, g.map, c, product, sum);
+            mean += by * sum / g.count;
+            mean_product += by * product / g.count;
+        }
+    }
+    mean = sum_of(mean, shared);
+    mean_product = sum_of(mean_product, shared);
+    const float *table = a.table + g.map * 4 * a.c;
+    float *line = a.line + g.map * 2 * a.c;
+    for (int c = g.first + (int)threadIdx.x; c < g.first + g.width; c += (int)blockDim.x) {
+        const double scale = (double)table[2 * a.c + c], shift = (double)table[3 * a.c + c];
+        line[c] = (float)(-scale * scale * mean_product);
+        line[a.c + c] = (float)(-scale * (mean + shift * mean_product));
+    }
+}
+
+/* ---- launching ---- */
+
+typedef void (*silu_norm_kernel)(silu_norm_task);
+
+/* The kernels of a pass over maps. */
+struct builds {
+    silu_norm_kernel eights_bf16, eights, ones;
+};
+#define BUILDS(kernel)                                                                                                 \
+    builds { kernel<8, ZN_TYPE_BF16>, kernel<8, ANY_TYPE>, kernel<1, ANY_TYPE> }
+
+/* reads_dy: dy and `more` too; writes: y; sums: of all threads, in shared memory. */
+static void launch_maps(zn_device *d, const void *args, const builds &b, bool reads_dy, bool writes, bool sums)
+{
+    const silu_norm_task t = task_of(d, args);
+    const zn_silu_norm_args &a = t.a;
+    const uintptr_t addresses = (uintptr_t)a.x | (uintptr_t)a.table | (uintptr_t)a.line |
+                                (reads_dy ? (uintptr_t)a.dy | (uintptr_t)a.more : 0) | (writes ? (uintptr_t)a.y : 0);
+    const bool eights = a.c % 8 == 0 && addresses % 16 == 0;
+    const bool bf16 = a.x_type == ZN_TYPE_BF16 && (!reads_dy || a.dy_type == ZN_TYPE_BF16) &&
+                      (!writes || a.y_type == ZN_TYPE_BF16) && (!reads_dy || !a.more || a.more_type == ZN_TYPE_BF16);
+    const silu_norm_kernel kernel = !eights ? b.ones : bf16 ? b.eights_bf16 : b.eights;
+    const size_t each = eights ? sizeof(two_sums<8>) : sizeof(two_sums<1>);
+    launch(d, kernel, dim3((unsigned)(a.n * t.blocks)), THREADS, sums ? THREADS * each : 0, t);
+}
+
+/* As many threads as have work, a power of two. */
+static void launch_groups(zn_device *d, silu_norm_kernel kernel, const void *args, int64_t units)
+{
+    const silu_norm_task t = task_of(d, args);
+    unsigned threads = 32;
+    while (threads < THREADS && threads < t.blocks * (t.a.c / t.a.groups))
+        threads *= 2;
+    launch(d, kernel, dim3((unsigned)units), threads, threads * sizeof(double), t);
+}
+
+extern "C" {
+void zn_cuda_silu_norm_sums(zn_device *d, const void *args, int64_t)
+{
+    launch_maps(d, args, BUILDS(silu_norm_sums), false, false, true);
+}
+void zn_cuda_silu_norm_merge(zn_device *d, const void *args, int64_t units)
+{
+    launch_groups(d, silu_norm_merge, args, units);
+}
+void zn_cuda_silu_norm_apply(zn_device *d, const void *args, int64_t)
+{
+    launch_maps(d, args, BUILDS(silu_norm_apply), false, true, false);
+}
+void zn_cuda_silu_norm_grad_sums(zn_device *d, const void *args, int64_t)
+{
+    launch_maps(d, args, BUILDS(silu_norm_grad_sums), true, false, true);
+}
+void zn_cuda_silu_norm_grad_merge(zn_device *d, const void *args, int64_t units)
+{
+    launch_groups(d, silu_norm_grad_merge, args, units);
+}
+void zn_cuda_silu_norm_grad(zn_device *d, const void *args, int64_t)
+{
+    launch_maps(d, args, BUILDS(silu_norm_grad), true, true, false);
+}
+}
