@@ -47,6 +47,7 @@ function(zenith_device_sources)
     cuda/basic/median.cu
     cuda/basic/norm.cu
     cuda/basic/optim.cu
+    cuda/basic/product_batch.cu
     cuda/basic/reduce.cu
     cuda/basic/resample.cu
     cuda/basic/sample.cu
@@ -73,6 +74,7 @@ function(zenith_device_sources)
     cuda/sequence/attention_grad.cu
     cuda/sequence/attention_half.cu
     cuda/sequence/attention_products.cu
+    cuda/sequence/attention_wide_grad.cu
     cuda/sequence/rms_norm.cu
     cuda/sequence/scan.cu
     cuda/sequence/scan_grad.cu

@@ -99,10 +99,31 @@ static inline size_t zn_attention_grad_scratch(const zn_attention_args *a)
     return 2 * sizeof(float) * ZN_ATTENTION_QUERIES * (size_t)a->keys;
 }
 
-/* Two numbers for each query of each head: see cuda/sequence/attention_grad.cu. */
+/* Whether a GPU computes the gradient by products of whole matrices (cuda/sequence/attention_wide_grad.cu): rows are
+ * wide, no heads share keys, and the scores of a head are not too many. `units`: heads of all samples that it then has
+ * scores of at a time, twice. */
+enum { ZN_ATTENTION_GRAD_SCORES = 1 << 25 };
+static inline int64_t zn_attention_scores(const zn_attention_args *a)
+{
+    return a->queries * zn_attention_wide_stride(a);
+}
+static inline bool zn_attention_grad_is_wide(const zn_attention_args *a)
+{
+    return a->width > 128 && zn_attention_share(a) == 1 && zn_attention_scores(a) <= ZN_ATTENTION_GRAD_SCORES;
+}
+static inline int64_t zn_attention_grad_units(const zn_attention_args *a, int64_t units)
+{
+    const int64_t fit = ZN_ATTENTION_GRAD_SCORES / zn_attention_scores(a), most = fit < 65535 ? fit : 65535;
+    return units < most ? units : most;
+}
+
+/* Floats of scratch that the gradient needs on a GPU: these scores, or two numbers for each query of each head
+ * (cuda/sequence/attention_grad.cu). */
 static inline int64_t zn_attention_stats(const zn_attention_args *a, int64_t samples)
 {
-    return 2 * samples * a->heads * a->queries;
+    const int64_t units = samples * a->heads;
+    return zn_attention_grad_is_wide(a) ? 2 * zn_attention_grad_units(a, units) * zn_attention_scores(a)
+                                        : 2 * units * a->queries;
 }
 
 void zn_k_attention(const void *attention_args, zn_range blocks);      /* units: samples * heads * blocks */

@@ -365,19 +365,21 @@ cudaError_t emulated_launch(dim3 grid, dim3 block, size_t shared, const void *ke
     size_t most = 48 << 10;
     for (int i = 0; i < granted_count; i++)
         most = granted[i].kernel == kernel && granted[i].bytes > most ? granted[i].bytes : most;
-    if (block.x > MAX_THREADS || block.x % WARP || !grid.x || !grid.y || shared > most || grid.y > 65535)
+    if (block.x > MAX_THREADS || block.x % WARP || !grid.x || !grid.y || !grid.z || shared > most || grid.y > 65535 ||
+        grid.z > 65535)
         return cudaErrorInvalidValue;
     gridDim = grid;
     blockDim = block;
     threads = (int)block.x;
     thread_body = body;
     thread_user = user;
-    for (unsigned y = 0; y < grid.y; y++)
-        for (unsigned x = 0; x < grid.x; x++) {
-            blockIdx = dim3(x, y, 0);
-            run_block(shared);
-            late = !late;
-        }
+    for (unsigned z = 0; z < grid.z; z++)
+        for (unsigned y = 0; y < grid.y; y++)
+            for (unsigned x = 0; x < grid.x; x++) {
+                blockIdx = dim3(x, y, z);
+                run_block(shared);
+                late = !late;
+            }
     return cudaSuccess;
 }
 

@@ -56,6 +56,7 @@ template <typename LEFT, typename RIGHT> struct product {
     int64_t rows, depth, columns;
     const float *bias; /* [columns] or NULL */
     float *y;
+    int64_t y_stride = columns; /* floats between rows of y */
 };
 
 /* How 8 warps share a tile of the result: WARPS_M x WARPS_N warps with MF x NF fragments each. */
@@ -96,11 +97,12 @@ static __device__ void write_product(const product<L, R> &t, int64_t row, int64_
         const int64_t p = row + (warp / P::WARPS_N * P::MF + m) * 16 + i % 4 / 2 * 8 + g;
         const int64_t j = column + (warp % P::WARPS_N * P::NF + n) * 8 + 2 * q + i % 2;
         if (p < t.rows && j < t.columns)
-            t.y[p * t.columns + j] = sums[m][n][i % 4] + (t.bias ? t.bias[j] : 0);
+            t.y[p * t.y_stride + j] = sums[m][n][i % 4] + (t.bias ? t.bias[j] : 0);
     }
 }
 
-template <typename P, typename L, typename R> __global__ void __launch_bounds__(THREADS, 2) multiply(product<L, R> t)
+/* The tile of the result whose place in the grid is that of the block. SPLIT: three products of TF32 numbers. */
+template <typename P, bool SPLIT, typename L, typename R> static __device__ void multiply_block(const product<L, R> &t)
 {
     extern __shared__ __align__(16) float zn_cuda_shared[];
     typedef product_stage<P, L, R> stage;
@@ -123,11 +125,16 @@ template <typename P, typename L, typename R> __global__ void __launch_bounds__(
         const float *now = zn_cuda_shared + i % PRODUCT_STAGES * stage::FLOATS;
         typedef typename stage::left::lie left;
         typedef typename stage::right::lie right;
-        multiply_slices<left, right, PRODUCT_DEPTH, P::MF, P::NF, true>(
+        multiply_slices<left, right, PRODUCT_DEPTH, P::MF, P::NF, SPLIT>(
             now + warp / P::WARPS_N * P::MF * 16 * left::OUTER,
             now + stage::left::FLOATS + warp % P::WARPS_N * P::NF * 8 * right::OUTER, sums);
     }
     write_product<P>(t, row, column, sums);
+}
+
+template <typename P, typename L, typename R> __global__ void __launch_bounds__(THREADS, 2) multiply(product<L, R> t)
+{
+    multiply_block<P, true>(t);
 }
 
 /* ---- launching ---- */

@@ -62,5 +62,7 @@ static inline __device__ float weight(const softmax &s, float score)
 
 void attention_any(zn_device *d, const attention_task &t);
 void attention_grad_any(zn_device *d, const attention_task &t);
+/* attention_wide_grad.cu */
+void attention_grad_products(zn_device *d, const attention_task &t);
 
 #endif

@@ -264,14 +264,16 @@ template <typename PRODUCTS> static void launch_width(zn_device *d, const attent
     else if (t.a.width <= 256)
         launch_plan<plan<256, PRODUCTS>>(d, t);
     else
-        attention_grad_any(d, t);
+        attention_grad_any(d, t); /* heads share keys, or there are too many */
 }
 
 extern "C" void zn_cuda_attention_grad(zn_device *d, const void *args, int64_t units)
 {
     const zn_attention_args *a = static_cast<const zn_attention_args *>(args);
     const attention_task t = attention_task_of(d, *a, units * zn_attention_share(a));
-    if (a->math == ZN_PRECISION_F32 || a->math == ZN_PRECISION_DEFAULT)
+    if (zn_attention_grad_is_wide(a))
+        attention_grad_products(d, t);
+    else if (a->math == ZN_PRECISION_F32 || a->math == ZN_PRECISION_DEFAULT)
         launch_width<full_products>(d, t);
     else /* also for f16, which is too narrow for small gradients */
         launch_width<pair_products<bf16_pair>>(d, t);
