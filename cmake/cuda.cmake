@@ -45,6 +45,7 @@ function(zenith_device_sources)
     cuda/basic/matrix.cu
     cuda/basic/max_pool.cu
     cuda/basic/median.cu
+    cuda/basic/group_norm.cu
     cuda/basic/norm.cu
     cuda/basic/optim.cu
     cuda/basic/product_batch.cu
@@ -71,6 +72,7 @@ function(zenith_device_sources)
     cuda/prune/sparse.cu
     cuda/sequence/attention.cu
     cuda/sequence/attention_any.cu
+    cuda/sequence/attention_few.cu
     cuda/sequence/attention_grad.cu
     cuda/sequence/attention_half.cu
     cuda/sequence/attention_products.cu

@@ -381,10 +381,50 @@ static zn_status run_step(zn_exec *e, int step)
     return ZN_OK;
 }
 
-static zn_status run_steps(zn_exec *e, bool look)
+static bool overlap(const zn_node *a, const zn_node *b)
+{
+    const char *first = (const char *)a->data, *second = (const char *)b->data;
+    return first < second + zn_node_bytes(b) && second < first + zn_node_bytes(a);
+}
+
+/* Whether steps can run in any order, or at the same time. */
+static bool are_independent(const zn_node *a, const zn_node *b)
+{
+    for (int i = 0; i < a->source_count; i++)
+        if (a->source[i] == b || (a->source[i]->data && overlap(a->source[i], b)))
+            return false;
+    for (int i = 0; i < b->source_count; i++)
+        if (b->source[i] == a || (b->source[i]->data && overlap(b->source[i], a)))
+            return false;
+    return !overlap(a, b);
+}
+
+/* The step after those from `first` on that are one launch. */
+static int end_of_launch(const zn_exec *e, int first, bool look)
+{
+    const zn_exec_options *o = &e->options;
+    int end = first;
+    if (!o->device || o->bands || o->enter || e->ms || look || e->turns.count)
+        return first + 1;
+    while (end < e->plan.step_count && e->plan.steps[end]->op->joins && !zn_exec_on_host(e, end)) {
+        for (int i = first; i < end; i++)
+            if (!are_independent(e->plan.steps[i], e->plan.steps[end]))
+                return end;
+        end++;
+    }
+    return end > first ? end : first + 1;
+}
+
+static zn_status run_each(zn_exec *e, bool look)
 {
     double done = 0;
-    for (int i = e->first; i < e->plan.step_count; i++) {
+    for (int i = e->first, end = e->first; i < e->plan.step_count; i++) {
+        if (i == end) {
+            zn_device_group_end(e->options.device);
+            end = end_of_launch(e, i, look);
+            if (end > i + 1)
+                zn_device_group_begin(e->options.device);
+        }
         zn_node *n = e->plan.steps[i];
         const zn_exec_bands *bands = e->options.bands;
         const double start = e->ms ? zn_clock_ms() : 0;
@@ -405,6 +445,13 @@ static zn_status run_steps(zn_exec *e, bool look)
             return ZN_FAIL(ZN_ECANCELLED, "cancelled");
     }
     return ZN_OK;
+}
+
+static zn_status run_steps(zn_exec *e, bool look)
+{
+    const zn_status status = run_each(e, look);
+    zn_device_group_end(e->options.device);
+    return status;
 }
 
 /* Whether all runs launch the same kernels with the same arguments, and nothing has to happen in between. */

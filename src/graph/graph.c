@@ -105,6 +105,14 @@ zn_arena *zn_graph_arena(zn_graph *g) { return &g->arena; }
 int zn_graph_count(const zn_graph *g) { return g->count; }
 zn_node *zn_graph_at(const zn_graph *g, int index) { return g->nodes[index]; }
 
+void zn_graph_reorder(zn_graph *g, zn_node *const *order)
+{
+    for (int i = 0; i < g->count; i++) {
+        g->nodes[i] = order[i];
+        g->nodes[i]->index = i;
+    }
+}
+
 int64_t zn_graph_largest_map(const zn_graph *g)
 {
     int64_t largest = g->largest;

@@ -203,6 +203,8 @@ struct zn_op {
     zn_node_types (*types)(const zn_node *n, const zn_prepare *p);
     zn_node_types (*host_types)(const zn_node *n, const zn_prepare *p);
     bool is_leaf;      /* input or parameter */
+    bool joins;        /* its launches can be queued (zn_device_group_begin): steps in a row that do not depend on each
+                        * other become one launch */
     bool takes_packed; /* sources may be packed instead of floats */
 };
 
@@ -234,6 +236,9 @@ int64_t zn_graph_largest_map(const zn_graph *g);
 /* Whether the last map is as large as the largest, as in a decoder. In an extracted graph: that of the whole network.
  */
 bool zn_graph_grows(const zn_graph *g);
+
+/* Gives the nodes another order, in which no node comes before its sources: order[zn_graph_count] has each once. */
+void zn_graph_reorder(zn_graph *g, zn_node *const *order);
 
 /* Appends a node. attribute (may be NULL) is copied. count is 1 to ZN_MAX_SOURCES; no source may be NULL. */
 zn_node *zn_apply(const zn_op *op, const void *attribute, size_t attribute_size, zn_node *const *sources, int count);

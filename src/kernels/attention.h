@@ -33,7 +33,8 @@ typedef struct zn_attention_args {
  * of 16 bytes. */
 static inline bool zn_attention_narrow(int width, int64_t queries)
 {
-    return width % 8 == 0 && (width <= 128 || (width <= 512 && queries >= 1024));
+    const bool few = width % 64 == 0 && queries <= 256;
+    return width % 8 == 0 && (width <= 128 || (width <= 512 && (few || queries >= 1024)));
 }
 /* Whether it needs scratch: for scores of some queries, in fp32, and as many weights of 16 bits. */
 static inline bool zn_attention_is_wide(const zn_attention_args *a) { return a->type != ZN_TYPE_F32 && a->width > 128; }

@@ -21,11 +21,12 @@ typedef enum zn_activation { ZN_ACT_NONE, ZN_ACT_RELU, ZN_ACT_SILU } zn_activati
 typedef struct zn_norm_args {
     const float *x, *dy;
     float *y;
-    const float *gamma, *beta;         /* [c] */
-    const float *scale, *shift, *gain; /* modulation: [n][c], or NULL */
-    float *partial;                    /* [n][blocks][2][c] */
-    float *table;                      /* [n][3][c]: forward factor, shift; gradient 1/deviation, -mean/deviation */
-    float *sums;                       /* gradient: [n][2][c], of dy times the normalised x, and of dy */
+    const float *gamma, *beta;                 /* [c] */
+    const float *scale, *shift, *gain;         /* modulation: c numbers for each map, or NULL */
+    int64_t scale_step, shift_step, gain_step; /* floats between those of two maps */
+    float *partial;                            /* [n][blocks][2][c] */
+    float *table; /* [n][3][c]: forward factor, shift; gradient 1/deviation, -mean/deviation */
+    float *sums;  /* gradient: [n][2][c], of dy times the normalised x, and of dy */
     int64_t n, pixels;
     int c, groups;
     float eps;
@@ -55,6 +56,9 @@ static inline int64_t zn_norm_scratch(const zn_norm_args *a) { return a->n * a->
 void zn_k_norm_sums(const void *norm_args, zn_range blocks);  /* units: n * blocks */
 void zn_k_norm_merge(const void *norm_args, zn_range groups); /* units: n * groups */
 void zn_k_norm_apply(const void *norm_args, zn_range pixels); /* units: pixels of all maps */
+
+/* All of it, for devices: units: n * groups. */
+void zn_k_group_norm(const void *norm_args, zn_range groups);
 
 void zn_k_norm_stats(const void *norm_args, zn_range groups);      /* for the gradient: like merge, but only
                                                                     * normalises */

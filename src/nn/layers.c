@@ -61,7 +61,7 @@ zn_node *zn_conv1x1(zn_scope s, zn_node *x, int out) { return conv(s, x, out, 1,
 /* With few rows, packing many weights costs more than it saves. Such layers read their weights in place. */
 static zn_node *linear(zn_scope s, zn_node *x, int out, zn_layout layout, bool biased)
 {
-    enum { LARGE = 1 << 16, COLUMNS = 32, ROWS = 128 };
+    enum { LARGE = 1 << 15, COLUMNS = 32, ROWS = 64 };
     zn_graph_name_layer(s.graph, s.prefix);
     const int in = zn_channels(x);
     zn_node *w = zn_parameter(s, "weight", ZN_SHAPE(1, 1, in, out), layout, ZN_ROLE_WEIGHT);

@@ -162,6 +162,9 @@ void cuda_check_attention(void)
         { 1, 1, 1, 20, 64, 512, false, ZN_PRECISION_BF16 },
         { 2, 3, 1, 21, 33, 144, true, ZN_PRECISION_F32 },
         { 3, 1, 1, 36, 36, 384, false, ZN_PRECISION_BF16 },
+        { 2, 2, 2, 33, 70, 192, true, ZN_PRECISION_BF16 }, /* few keys */
+        { 1, 1, 1, 12, 20, 192, false, ZN_PRECISION_BF16 },
+        { 1, 1, 1, 17, 256, 256, false, ZN_PRECISION_F16 },
         /* not emulated */
         { 32, 1, 1, 256, 256, 384, false, ZN_PRECISION_BF16 },
         { 3, 2, 1, 3000, 3000, 136, false, ZN_PRECISION_F32 }, /* more scores than are kept at a time */
@@ -176,6 +179,6 @@ void cuda_check_attention(void)
         { 1, 1, 1, 130, 25000, 136, false, ZN_PRECISION_BF16 }, /* rows of scores that shared memory does not hold */
     };
     for (size_t i = 0; i < sizeof list / sizeof *list && strstr("attention attention_grad", cuda_filter); i++)
-        if (i < 15 || !cuda_is_emulated)
+        if (i < 18 || !cuda_is_emulated)
             check(&list[i], i % 3 == 1 ? 3 : 0); /* every third has rows that are not aligned */
 }

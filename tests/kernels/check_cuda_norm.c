@@ -26,10 +26,8 @@ static void run_all(const zn_norm_args *a, const pass *passes, int count, bool o
 
 static void run_forward(const zn_norm_args *a, bool on_device)
 {
-    const pass passes[] = { { zn_k_norm_sums, a->n * zn_norm_blocks(a) },
-                            { zn_k_norm_merge, a->n * a->groups },
-                            { zn_k_norm_apply, a->n * a->pixels } };
-    run_all(a, passes, 3, on_device);
+    const pass whole = { zn_k_group_norm, a->n * a->groups };
+    run_all(a, &whole, 1, on_device);
 }
 
 static void run_gradient(const zn_norm_args *a, bool on_device)
@@ -53,13 +51,13 @@ static void check(int64_t n, int64_t pixels, int c, int groups, zn_activation ac
     const int64_t partial = 2 * a.n * zn_norm_blocks(&a) * a.c;
     float *x = cuda_shared_normal(&rng, count, 2), *dy = cuda_shared_normal(&rng, count, 1);
     float *gamma = cuda_shared_normal(&rng, c, 1), *beta = cuda_shared_normal(&rng, c, 1);
-    float *scale = modulated ? cuda_shared_normal(&rng, n * c, 1) : NULL,
-          *gain = modulated ? cuda_shared_normal(&rng, n * c, 1) : NULL;
-    float *shift = modulated ? cuda_shared_normal(&rng, n * c, 1) : NULL;
+    float *both = modulated ? cuda_shared_normal(&rng, n * 2 * c, 1) : NULL; /* scales, then shifts of each map */
+    float *gain = modulated ? cuda_shared_normal(&rng, n * c, 1) : NULL;
     float *work = cuda_shared_new(partial + 3 * n * c, NAN), *sums = cuda_result_new(2 * n * c);
     float *y = cuda_result_new(count), *want = fenced_new(count, false), *want_sums = fenced_new(2 * n * c, false);
     float *const map_x = cuda_map_new(x, count, type), *const map_dy = cuda_map_new(dy, count, type);
-    a.gamma = gamma, a.beta = beta, a.scale = scale, a.shift = shift, a.gain = gain;
+    a.gamma = gamma, a.beta = beta, a.gain = gain, a.gain_step = c;
+    a.scale = both, a.shift = both ? both + c : NULL, a.scale_step = a.shift_step = 2 * c;
     a.partial = work;
     a.table = a.partial + partial;
     for (int gradient = 0; gradient < 2; gradient++) {
@@ -79,7 +77,7 @@ static void check(int64_t n, int64_t pixels, int c, int groups, zn_activation ac
         if (gradient)
             cuda_compare(name, sums, want_sums, 2 * n * c, 2e-6);
     }
-    float *const all[] = { x, dy, gamma, beta, scale, shift, gain, work, map_x, map_dy };
+    float *const all[] = { x, dy, gamma, beta, both, gain, work, map_x, map_dy };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         cuda_shared_free(all[i]);
     cuda_result_free(y);
@@ -261,7 +259,7 @@ void cuda_check_norms(void)
     if (strstr("silu_norm_sums silu_norm_merge silu_norm_apply silu_norm_grad_sums silu_norm_grad_merge silu_norm_grad",
                cuda_filter))
         check_all_silu();
-    if (!strstr("norm_sums norm_merge norm_apply norm_stats norm_grad_sums norm_grad_merge norm_grad", cuda_filter))
+    if (!strstr("group_norm norm_sums norm_stats norm_grad_sums norm_grad_merge norm_grad", cuda_filter))
         return;
     check(1, 1, 4, 1, ZN_ACT_NONE, false, ZN_TYPE_F32);
     check(2, 77, 12, 3, ZN_ACT_SILU, true, ZN_TYPE_F32);
@@ -275,4 +273,10 @@ void cuda_check_norms(void)
     check(1, 130, 640, 32, ZN_ACT_SILU, false, ZN_TYPE_F16);
     check(3, 50, 12, 4, ZN_ACT_SILU, false, ZN_TYPE_BF16); /* not whole pieces */
     check(1, 3, 2560, 32, ZN_ACT_SILU, false, ZN_TYPE_BF16);
+    check(1, 64, 512, 32, ZN_ACT_SILU, true, ZN_TYPE_BF16); /* a thread block for each group */
+    check(2, 1024, 64, 32, ZN_ACT_SILU, true, ZN_TYPE_BF16);
+    check(1, 700, 192, 32, ZN_ACT_NONE, false, ZN_TYPE_F16);
+    check(1, 8300, 12, 2, ZN_ACT_RELU, true, ZN_TYPE_F32); /* too many pixels for that */
+    check(3, 8200, 16, 2, ZN_ACT_SILU, true, ZN_TYPE_BF16);
+    check(1, 16500, 6, 3, ZN_ACT_SILU, false, ZN_TYPE_BF16);
 }

@@ -34,7 +34,7 @@ typedef struct op_case {
     }
 
 /* Graphs with convolutions are also checked after the fusion of their gradients. */
-static inline bool op_case_is_fused(const op_case *c) { return !strcmp(c->op, "conv"); }
+static inline bool op_case_is_fused(const op_case *c) { return !strcmp(c->op, "conv") || !strcmp(c->op, "dense"); }
 
 extern const op_case op_cases[], op_cases_sequence[]; /* the last entry of each has no name */
 

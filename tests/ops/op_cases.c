@@ -97,6 +97,18 @@ static zn_node *concat(zn_node **in) { return zn_concat(in[0], in[1]); }
 static zn_node *slice(zn_node **in) { return zn_slice_channels(in[0], 1, 3); }
 static zn_node *dropout(zn_node **in) { return zn_dropout(in[0], zn_ones_like(zn_sample_mean(in[0])), 0.3f, 2); }
 static zn_node *modulate(zn_node **in) { return zn_modulate(in[0], in[1], in[2]); }
+/* Blocks that are modulated by products of the same values, which fusion gathers. */
+static zn_node *modulated(zn_node **in)
+{
+    enum { BLOCKS = 5, HALF = 16 };
+    zn_node *y = in[0];
+    for (int i = 0; i < BLOCKS; i++) {
+        zn_node *both = zn_dense(in[1], in[2], NULL);
+        y = zn_modulate(y, zn_slice_channels(both, 0, HALF), zn_slice_channels(both, HALF, HALF));
+        y = zn_silu(y);
+    }
+    return y;
+}
 static zn_node *sample_mean(zn_node **in) { return zn_sample_mean(in[0]); }
 static zn_node *attention(zn_node **in) { return zn_attention(in[0], 2); }
 static zn_node *attention_apart(zn_node **in) { return zn_attention_apart(in[0], 2); }
@@ -182,6 +194,7 @@ const op_case op_cases[] = {
     { "conv", { MAP(4, 5, 6, 3), MAP(3, 3, 3, 4), MAP(3, 3, 3, 4), ROW(4) }, conv_causal, false },
     { "frames", { MAP(2, 2, 3, 4), MAP(3, 2, 3, 4) }, frames, false },
     { "dense", { MAP(1, 3, 3, 7), MAP(1, 1, 7, 32), ROW(32) }, dense, false },
+    { "dense", { MAP(2, 2, 3, 16), MAP(1, 1, 2, 5), MAP(1, 1, 5, 32) }, modulated, false },
     { "matrix", { MAP(2, 1, 5, 7), MAP(1, 1, 9, 7), ROW(9) }, matrix, false },
     { "matrix", { MAP(1, 1, 3, 40), MAP(1, 1, 33, 40) }, matrix, false },
     { "reshape", { MAP(1, 2, 3, 5), ROW(5) }, reshape, false },

@@ -42,6 +42,7 @@ static zn_status concat_shape(zn_node *n)
 static void concat_run(const zn_node *n, const zn_launch_context *c)
 {
     int at = 0;
+    zn_device_group_begin(c->device);
     for (int i = 0; i < n->source_count; i++) {
         const int width = zn_channels(n->source[i]);
         copy(n, c,
@@ -52,6 +53,7 @@ static void concat_run(const zn_node *n, const zn_launch_context *c)
                                      .count = width });
         at += width;
     }
+    zn_device_group_end(c->device);
 }
 
 static zn_node_types concat_types(const zn_node *n, const zn_prepare *p) { return types(n, true, p); }
@@ -137,6 +139,15 @@ zn_node *zn_slice_channels(zn_node *x, int first, int count)
 {
     const slice_spec k = { first, count, 0 };
     return zn_apply(&zn_op_slice, &k, sizeof k, (zn_node *[]){ x }, 1);
+}
+
+zn_node *zn_slice_whole(zn_node *n, int *first, int *whole)
+{
+    const bool sliced = n->op == &zn_op_slice;
+    zn_node *from = sliced ? n->source[0] : n;
+    *first = sliced ? ((slice_spec *)n->attribute)->first : 0;
+    *whole = zn_channels(from);
+    return from;
 }
 
 static zn_status slice_grad_shape(zn_node *n)

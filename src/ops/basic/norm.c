@@ -67,27 +67,41 @@ static void place(zn_norm_args *a, void *scratch)
 
 static int64_t grain_of(const zn_norm_args *a) { return 1 + (1 << 14) / a->c; }
 
+static void modulate(zn_norm_args *a, const zn_node *n)
+{
+    const spec *k = n->attribute;
+    const float **const numbers[] = { &a->scale, &a->shift, &a->gain };
+    int64_t *const steps[] = { &a->scale_step, &a->shift_step, &a->gain_step };
+    const bool there[] = { k->scale, k->shift, k->gain };
+    for (int i = 0, next = 3; i < 3; i++)
+        if (there[i]) {
+            *numbers[i] = n->source[next++]->data + k->first[i];
+            *steps[i] = k->whole[i];
+        }
+}
+
 static void run(const zn_node *n, const zn_launch_context *c)
 {
     const spec *k = n->attribute;
     zn_norm_args a = args_of(n->source[0], k);
     const int64_t all = a.n, step = at_once(k, all, c->device);
-    int next = 3;
     a.n = step;
     a.x_type = n->source[0]->type;
     a.y_type = n->type;
     place(&a, c->shared);
     a.gamma = n->source[1]->data;
     a.beta = n->source[2]->data;
-    a.scale = k->scale ? n->source[next++]->data : NULL;
-    a.shift = k->shift ? n->source[next++]->data : NULL;
-    a.gain = k->gain ? n->source[next++]->data : NULL;
-    const bool narrow = !c->device && (a.x_type != ZN_TYPE_F32 || a.y_type != ZN_TYPE_F32);
+    modulate(&a, n);
+    const bool narrow = a.x_type != ZN_TYPE_F32 || a.y_type != ZN_TYPE_F32;
     for (int64_t first = 0; first < all; first += step) {
         const int64_t skip = first * a.pixels * a.c;
         a.x = zn_values_at(n->source[0], skip);
         a.y = zn_values_at(n, skip);
         a.n = all - first < step ? all - first : step;
+        if (c->device) {
+            zn_launch(c, zn_k_group_norm, a.n * a.groups, 1, &a);
+            continue;
+        }
         zn_launch(c, narrow ? zn_k_narrow_norm_sums : zn_k_norm_sums, a.n * zn_norm_blocks(&a), 1, &a);
         zn_launch(c, zn_k_norm_merge, a.n * a.groups, 1, &a);
         zn_launch(c, narrow ? zn_k_narrow_norm_apply : zn_k_norm_apply, a.n * a.pixels, grain_of(&a), &a);
@@ -225,6 +239,12 @@ void zn_fuse_norm(zn_node *n, int *uses)
     spec k;
     zn_node *sources[ZN_MAX_SOURCES];
     const int count = zn_norm_before(n, uses, &k, sources);
+    const bool there[] = { k.scale, k.shift, k.gain };
+    for (int i = 0, next = 3; i < 3 && count; i++)
+        if (there[i]) {
+            sources[next] = zn_slice_whole(sources[next], &k.first[i], &k.whole[i]);
+            next++;
+        }
     if (count)
         zn_fuse_become(n, uses, &zn_op_group_norm, &k, sizeof k, sources, count);
 }

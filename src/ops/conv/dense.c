@@ -73,7 +73,8 @@ const zn_op zn_op_dense = { .name = "dense",
                             .launches = zn_launches,
                             .needs = needs,
                             .gradient = gradient,
-                            .flops = flops };
+                            .flops = flops,
+                            .joins = true };
 
 zn_node *zn_dense(zn_node *x, zn_node *w, zn_node *bias)
 {

@@ -172,4 +172,5 @@ void zn_graph_fuse(zn_graph *g, zn_node *const *outputs, int count)
         zn_fuse_tile_square(n, uses);
     }
     zn_free(uses);
+    zn_gather_products(g);
 }

@@ -49,6 +49,7 @@ typedef struct zn_norm {
     float eps;
     bool pixels;             /* layer norm: every pixel is normalised separately */
     bool scale, shift, gain; /* sources after beta; set by fusion, like act */
+    int first[3], whole[3];  /* of these: channels from `first` on of a source that has `whole` */
     zn_activation act;
 } zn_norm;
 /* If n is an activation and all before it, up to two modulations and a norm, is read by nobody else: what the norm
@@ -62,6 +63,10 @@ void zn_fuse_lite(zn_node *n, int *uses);
 void zn_fuse_lite_head(zn_node *n, int *uses);
 void zn_fuse_spectral_linear(zn_node *n, int *uses);
 void zn_fuse_tile_square(zn_node *n, int *uses);
+
+/* Moves products with weights that read the same few values, such as the modulations of all blocks of a network, to
+ * where the first of them is: a device computes them in one launch. */
+void zn_gather_products(zn_graph *g);
 
 /* n gets op, attribute and sources; its former sources lose a reader. */
 void zn_fuse_become(zn_node *n, int *uses, const zn_op *op, const void *attribute, size_t attribute_size,

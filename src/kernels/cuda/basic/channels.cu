@@ -1,5 +1,6 @@
 /* Sums and products with one value per channel, and copies of ranges of channels; ref/basic/mix.c is the reference. */
 #include "kernels/cuda/cuda.h"
+#include "kernels/cuda/group.h"
 #include "kernels/cuda/index.h"
 #include "kernels/cuda/vector.h"
 
@@ -82,6 +83,38 @@ template <int N> __global__ void copy_channels(task<zn_channel_copy_args> t)
     }
 }
 
+/* The same in a group, as the parts of a concatenation are. */
+template <int N> struct copied_channels {
+    enum { SHARED = 0, EACH = 4 };
+    const float *x;
+    float *y;
+    int from, to, count, skip;
+    int64_t units;
+
+    int64_t blocks() const { return (units + EACH * THREADS - 1) / (EACH * THREADS); }
+    __device__ void run(int64_t block) const
+    {
+        const int64_t first = block * EACH * THREADS + threadIdx.x;
+        floats<N> v[EACH];
+#pragma unroll
+        for (int i = 0; i < EACH; i++)
+            if (first + i * THREADS < units) {
+                const division at = divide(first + i * THREADS, count);
+                v[i] = load<N>(x, at.quotient * from + at.rest);
+            }
+#pragma unroll
+        for (int i = 0; i < EACH; i++)
+            if (first + i * THREADS < units) {
+                const division at = divide(first + i * THREADS, count);
+                store<N>(y, at.quotient * to + skip + at.rest, v[i]);
+            }
+    }
+};
+template <int N> static void submit_copy(zn_device *d, const task<zn_channel_copy_args> &t)
+{
+    submit(d, copied_channels<N>{ t.a.x, t.a.y, t.a.from, t.a.to, t.a.count, t.a.skip, t.units });
+}
+
 /* The other channels become 0. */
 template <int N> __global__ void place_channels(task<zn_channel_copy_args> t)
 {
@@ -118,6 +151,13 @@ void zn_cuda_copy_channels(zn_device *d, const void *args, int64_t pixels)
     const int n = vectors ? 4 : 1;
     t.a.from /= n, t.a.to /= n, t.a.count /= n, t.a.skip /= n;
     t.units = pixels * (t.a.clear ? t.a.to : t.a.count);
+    if (d->grouping && !t.a.clear) {
+        if (vectors)
+            submit_copy<4>(d, t);
+        else
+            submit_copy<1>(d, t);
+        return;
+    }
     launch(d,
            t.a.clear ? vectors ? place_channels<4> : place_channels<1>
            : vectors ? copy_channels<4>

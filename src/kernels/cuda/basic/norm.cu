@@ -1,5 +1,6 @@
-/* Group norm and its gradient in the passes of norm.h. A thread block handles one block of pixels, or one group; the
- * last pass of each has a thread for a few channels of a pixel. ref/basic/norm.c is the reference. */
+/* The gradient of group norm in the passes of norm.h; group_norm.cu has the norm. A thread block handles one block of
+ * pixels, or one group; the last pass of each has a thread for a few channels of a pixel. ref/basic/norm.c is the
+ * reference. */
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/rows.h"
@@ -26,10 +27,6 @@ static norm_task task_of(zn_device *d, const void *args)
     to_device(d, t.a.dy);
     to_device(d, t.a.y);
     to_device(d, t.a.gamma);
-    to_device(d, t.a.beta);
-    to_device(d, t.a.scale);
-    to_device(d, t.a.shift);
-    to_device(d, t.a.gain);
     to_device(d, t.a.partial);
     to_device(d, t.a.table);
     to_device(d, t.a.sums);
@@ -192,22 +189,6 @@ static __device__ moments measured(const norm_task &t, const group &g, double *s
     return moments{ mean, 1 / sqrt(sum_of(square, sums) / count + (double)t.a.eps) };
 }
 
-__global__ void norm_merge(norm_task t)
-{
-    extern __shared__ __align__(16) float zn_cuda_shared[];
-    const group g = group_of(t);
-    const moments m = measured(t, g, reinterpret_cast<double *>(zn_cuda_shared));
-    float *factors = t.a.table + g.map * 3 * t.a.c, *shifts = factors + t.a.c;
-    for (int c = g.first + (int)threadIdx.x; c < g.first + g.width; c += (int)blockDim.x) {
-        const int64_t at = g.map * t.a.c + c;
-        const double gain = 1 + (t.a.gain ? (double)t.a.gain[at] : 0);
-        const double own = 1 + (t.a.scale ? (double)t.a.scale[at] : 0), shift = t.a.shift ? (double)t.a.shift[at] : 0;
-        const double factor = m.scale * (double)t.a.gamma[c];
-        factors[c] = (float)(factor * own * gain);
-        shifts[c] = (float)((((double)t.a.beta[c] - m.mean * factor) * own + shift) * gain);
-    }
-}
-
 __global__ void norm_stats(norm_task t)
 {
     extern __shared__ __align__(16) float zn_cuda_shared[];
@@ -258,29 +239,6 @@ __global__ void norm_grad_merge(norm_task t)
 
 /* ---- maps ---- */
 
-static __device__ float activated(const zn_norm_args &a, float v)
-{
-    if (a.act == ZN_ACT_SILU)
-        return a.y_type == ZN_TYPE_F32 ? v / (1 + expf(-v)) : quick_silu(v);
-    return a.act == ZN_ACT_RELU && v < 0 ? 0 : v;
-}
-
-struct norm_apply {
-    zn_norm_args a;
-    int64_t rows;
-    int columns;
-    template <int N> __device__ void at(int64_t pixel, int64_t c) const
-    {
-        const float *factors = a.table + quotient(pixel, a.pixels) * 3 * a.c + c;
-        const int64_t in_map = (pixel * a.c + c) / N;
-        const floats<N> x = load_as<N>(a.x, in_map, a.x_type), f = load<N>(factors, 0), s = load<N>(factors + a.c, 0);
-        floats<N> y;
-        for (int k = 0; k < N; k++)
-            y.v[k] = activated(a, f.v[k] * x.v[k] + s.v[k]);
-        store_as<N>(a.y, in_map, a.y_type, y);
-    }
-};
-
 struct norm_grad {
     zn_norm_args a;
     int64_t rows;
@@ -322,26 +280,6 @@ static __device__ eight table_at(const float *table)
     return eight{ { a.v[0], a.v[1], a.v[2], a.v[3], b.v[0], b.v[1], b.v[2], b.v[3] } };
 }
 static __device__ const uint4 *pieces_of(const float *map) { return reinterpret_cast<const uint4 *>(map); }
-
-/* norm_apply */
-template <typename T> struct apply_pieces {
-    typedef uint4 taken;
-    const zn_norm_args &a;
-    eight factor, shift;
-    __device__ apply_pieces(const zn_norm_args &args, const float *table)
-        : a(args), factor(table_at(table)), shift(table_at(table + args.c))
-    {
-    }
-    __device__ uint4 take(int64_t piece) const { return pieces_of(a.x)[piece]; }
-    __device__ void give(int64_t piece, const uint4 &x) const
-    {
-        eight y = widened<T>(x);
-#pragma unroll
-        for (int k = 0; k < EIGHT; k++)
-            y.v[k] = activated(a, factor.v[k] * y.v[k] + shift.v[k]);
-        reinterpret_cast<uint4 *>(a.y)[piece] = narrowed<T>(y);
-    }
-};
 
 /* norm_grad */
 struct two_pieces {
@@ -433,12 +371,12 @@ template <typename F> static void launch_maps(zn_device *d, const void *args, in
     launch_rows(d, F{ a, pixels, a.c }, is_aligned(a.x) && is_aligned(a.dy) && is_aligned(a.y) && is_aligned(a.table));
 }
 
-/* Whether x and y, and dy if it is read, are 16 bits of one type in whole pieces. */
-static bool has_pieces(const zn_norm_args &a, bool reads_dy)
+/* Whether x, y and dy are 16 bits of one type in whole pieces. */
+static bool has_pieces(const zn_norm_args &a)
 {
-    const uintptr_t addresses = (uintptr_t)a.x | (uintptr_t)a.y | (reads_dy ? (uintptr_t)a.dy : 0);
-    return a.x_type != ZN_TYPE_F32 && a.y_type == a.x_type && (!reads_dy || a.dy_type == a.x_type) &&
-           a.c % EIGHT == 0 && addresses % sizeof(uint4) == 0 && is_aligned(a.table);
+    const uintptr_t addresses = (uintptr_t)a.x | (uintptr_t)a.y | (uintptr_t)a.dy;
+    return a.x_type != ZN_TYPE_F32 && a.y_type == a.x_type && a.dy_type == a.x_type && a.c % EIGHT == 0 &&
+           addresses % sizeof(uint4) == 0 && is_aligned(a.table);
 }
 
 template <template <typename> class F> static void launch_pieces(zn_device *d, const norm_task &t)
@@ -449,15 +387,6 @@ template <template <typename> class F> static void launch_pieces(zn_device *d, c
 
 extern "C" {
 void zn_cuda_norm_sums(zn_device *d, const void *args, int64_t) { launch_sums(d, args); }
-void zn_cuda_norm_merge(zn_device *d, const void *args, int64_t units) { launch_groups(d, norm_merge, args, units); }
-void zn_cuda_norm_apply(zn_device *d, const void *args, int64_t units)
-{
-    const norm_task t = task_of(d, args);
-    if (has_pieces(t.a, false))
-        launch_pieces<apply_pieces>(d, t);
-    else
-        launch_maps<norm_apply>(d, args, units);
-}
 void zn_cuda_norm_stats(zn_device *d, const void *args, int64_t units) { launch_groups(d, norm_stats, args, units); }
 void zn_cuda_norm_grad_sums(zn_device *d, const void *args, int64_t)
 {
@@ -472,7 +401,7 @@ void zn_cuda_norm_grad_merge(zn_device *d, const void *args, int64_t units)
 void zn_cuda_norm_grad(zn_device *d, const void *args, int64_t units)
 {
     const norm_task t = task_of(d, args);
-    if (has_pieces(t.a, true))
+    if (has_pieces(t.a))
         launch_pieces<grad_pieces>(d, t);
     else
         launch_maps<norm_grad>(d, args, units);

@@ -17,10 +17,19 @@ static char *after(void *workspace, zn_type type, int64_t count)
     return static_cast<char *>(workspace) + zn_cuda_rounded_bytes(type, count);
 }
 
+/* Whether tiles of a small product are at most two for each multiprocessor: the library, which needs its bias in 16
+ * bits, takes longer then. */
+static bool is_small(const zn_device *d, const zn_conv_shape &s)
+{
+    enum { ROWS = 32, COLUMNS = 64 };
+    return (pixels_of(s) + ROWS - 1) / ROWS * ((s.cout + COLUMNS - 1) / COLUMNS) <= 2 * d->processors;
+}
+
 /* library: whether it may compute the product. */
 static void multiply(zn_device *d, const void *args, bool library)
 {
     zn_conv_args a = *static_cast<const zn_conv_args *>(args);
+    library &= !is_small(d, a.s);
     to_device(d, a.x);
     to_device(d, a.packed);
     to_device(d, a.bias);

@@ -174,7 +174,8 @@ template <typename T> static void launch_half_type(zn_device *d, const attention
 void attention_half(zn_device *d, const attention_task &t)
 {
     if (zn_attention_is_wide(&t.a)) {
-        attention_products(d, t);
+        if (!attention_few(d, t))
+            attention_products(d, t);
         return;
     }
 #if !defined(ZN_CUDA_EMULATED)

@@ -8,6 +8,8 @@
 void attention_half(zn_device *d, const attention_task &t);
 /* The same for rows of more than 128 numbers (zn_attention_is_wide). */
 void attention_products(zn_device *d, const attention_task &t);
+/* The same where there are few keys. Returns false if there are not, or the rows do not suit it. */
+bool attention_few(zn_device *d, const attention_task &t);
 /* The same with the matrix unit of Hopper GPUs. Returns false if it is no such GPU, or the rows do not suit it. */
 bool attention_wgmma(zn_device *d, const attention_task &t);
 

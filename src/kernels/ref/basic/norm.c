@@ -75,9 +75,9 @@ void zn_k_norm_merge(const void *args, zn_range r)
         const group g = measured(a, unit);
         float *factors = a->table + g.map * 3 * a->c, *shifts = factors + a->c;
         for (int c = g.first; c < g.end; c++) {
-            const int64_t at = g.map * a->c + c;
-            const double gain = 1 + (a->gain ? (double)a->gain[at] : 0);
-            const double own = 1 + (a->scale ? (double)a->scale[at] : 0), shift = a->shift ? (double)a->shift[at] : 0;
+            const double gain = 1 + (a->gain ? (double)a->gain[g.map * a->gain_step + c] : 0);
+            const double own = 1 + (a->scale ? (double)a->scale[g.map * a->scale_step + c] : 0),
+                         shift = a->shift ? (double)a->shift[g.map * a->shift_step + c] : 0;
             const double factor = g.scale * (double)a->gamma[c];
             factors[c] = (float)(factor * own * gain);
             shifts[c] = (float)((((double)a->beta[c] - g.mean * factor) * own + shift) * gain);
@@ -93,6 +93,22 @@ void zn_ref_norm_apply(const void *args, zn_range r)
         for (int c = 0; c < a->c; c++)
             a->y[p * a->c + c] = activate(a->act, factors[c] * a->x[p * a->c + c] + shifts[c]);
     }
+}
+
+void zn_k_group_norm(const void *args, zn_range r)
+{
+    zn_norm_args a = *(const zn_norm_args *)args;
+    const zn_range maps = { r.begin / a.groups, (r.end + a.groups - 1) / a.groups, r.scratch };
+    const int64_t blocks = zn_norm_blocks(&a);
+    zn_ref_norm_sums(&a, (zn_range){ maps.begin * blocks, maps.end * blocks, r.scratch });
+    zn_k_norm_merge(&a, r);
+    for (int64_t p = maps.begin * a.pixels; p < maps.end * a.pixels; p++)
+        for (int64_t unit = r.begin; unit < r.end; unit++) {
+            const group g = group_of(&a, unit);
+            const float *factors = a.table + g.map * 3 * a.c, *shifts = factors + a.c;
+            for (int c = g.first; c < g.end && g.map == p / a.pixels; c++)
+                a.y[p * a.c + c] = activate(a.act, factors[c] * a.x[p * a.c + c] + shifts[c]);
+        }
 }
 
 /* ---- gradient: dx = (b - mean(b) - xh mean(b xh)) / deviation, b = dy gamma, xh the normalised x ---- */
