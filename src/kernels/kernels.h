@@ -53,6 +53,7 @@ typedef struct zn_resample_args {
     const float *x;
     float *y;
     int h, w, c;
+    bool mean;    /* the gradient: a quarter of the sum */
     zn_type type; /* of both */
 } zn_resample_args;
 void zn_k_upsample2(const void *resample_args, zn_range rows);

@@ -14,7 +14,7 @@ void cuda_check_resample(void)
         const int64_t small = (int64_t)n * h * w * c;
         zn_rng rng = zn_rng_new(9);
         float *x = cuda_shared_normal(&rng, 4 * small, 1);
-        zn_resample_args a = { .x = x, .h = h, .w = w, .c = c };
+        zn_resample_args a = { .x = x, .h = h, .w = w, .c = c, .mean = i == 1 };
         if (strstr("upsample2", cuda_filter))
             cuda_check("upsample2", zn_k_upsample2, (int64_t)n * 2 * h, &a, &a.y, NULL, 4 * small, 0);
         if (strstr("upsample2_grad", cuda_filter))

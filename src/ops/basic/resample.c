@@ -24,10 +24,10 @@ static zn_status half_shape(zn_node *n)
     return ZN_OK;
 }
 
-/* small: the node whose map has half the height and width. */
-static void launch(const zn_node *n, const zn_node *small, zn_body body, const zn_launch_context *c)
+/* From a map of half the height and width. */
+static void launch(const zn_node *n, zn_body body, const zn_launch_context *c)
 {
-    const int64_t *d = small->shape.dim;
+    const int64_t *d = n->source[0]->shape.dim;
     const zn_resample_args a = {
         .x = n->source[0]->data, .y = n->data, .h = (int)d[1], .w = (int)d[2], .c = (int)d[3], .type = n->type
     };
@@ -44,7 +44,7 @@ static void upsample2_run(const zn_node *n, const zn_launch_context *c)
         .x = n->source[0]->data, .y = n->data, .h = (int)d[1], .w = (int)d[2], .c = (int)d[3] / 2
     };
     if (c->device || n->type == ZN_TYPE_F32)
-        launch(n, n->source[0], zn_k_upsample2, c);
+        launch(n, zn_k_upsample2, c);
     else
         zn_launch(c, zn_k_upsample2, n->shape.dim[0] * n->shape.dim[1], 4, &pairs);
 }
@@ -69,8 +69,24 @@ const zn_op zn_op_upsample2 = { .name = "upsample2",
                                 .reach = halve_reach };
 zn_node *zn_upsample2(zn_node *x) { return apply1(&zn_op_upsample2, x); }
 
-static void upsample2_grad_run(const zn_node *n, const zn_launch_context *c) { launch(n, n, zn_k_upsample2_grad, c); }
-static void upsample2_grad_gradient(zn_node *n, zn_node *dy) { zn_accumulate(n->source[0], zn_upsample2(dy)); }
+/* With an attribute, true, it is the mean of four pixels instead of their sum. */
+static void upsample2_grad_run(const zn_node *n, const zn_launch_context *c)
+{
+    const int64_t *d = n->shape.dim;
+    const zn_resample_args a = { .x = n->source[0]->data,
+                                 .y = n->data,
+                                 .h = (int)d[1],
+                                 .w = (int)d[2],
+                                 .c = (int)d[3],
+                                 .mean = n->attribute != NULL,
+                                 .type = n->type };
+    zn_launch(c, zn_k_upsample2_grad, d[0] * d[1], 4, &a);
+}
+static void upsample2_grad_gradient(zn_node *n, zn_node *dy)
+{
+    zn_node *up = zn_upsample2(dy);
+    zn_accumulate(n->source[0], n->attribute ? zn_scale(up, 0.25f) : up);
+}
 static void double_reach(const zn_node *n, const zn_prepare *p, int64_t *lo, int64_t *hi)
 {
     (void)n;
@@ -86,9 +102,13 @@ const zn_op zn_op_upsample2_grad = { .gradient = upsample2_grad_gradient,
                                      .types = zn_types_alike,
                                      .launches = zn_launches };
 
-zn_node *zn_downsample2(zn_node *x) { return zn_scale(apply1(&zn_op_upsample2_grad, x), 0.25f); }
+zn_node *zn_downsample2(zn_node *x)
+{
+    const bool mean = true;
+    return zn_apply(&zn_op_upsample2_grad, &mean, sizeof mean, (zn_node *[]){ x }, 1);
+}
 
-static void dilate2_run(const zn_node *n, const zn_launch_context *c) { launch(n, n->source[0], zn_k_dilate2, c); }
+static void dilate2_run(const zn_node *n, const zn_launch_context *c) { launch(n, zn_k_dilate2, c); }
 const zn_op zn_op_dilate2 = {
     .name = "dilate2", .shape = double_shape, .run = dilate2_run, .types = zn_types_alike, .launches = zn_launches
 };

@@ -22,6 +22,7 @@ template <int N, typename A> __global__ void upsample2(task<zn_resample_args> t)
 template <int N, typename A> __global__ void upsample2_grad(task<zn_resample_args> t)
 {
     const int64_t wide = (int64_t)2 * t.a.w * t.a.c;
+    const float scale = t.a.mean ? 0.25f : 1;
     for (int64_t i = first_unit(); i < t.units; i += unit_step()) {
         const division channel = divide(i, t.a.c), column = divide(channel.quotient, t.a.w);
         const int64_t left = 2 * column.quotient * wide + (int64_t)2 * column.rest * t.a.c + channel.rest;
@@ -30,7 +31,7 @@ template <int N, typename A> __global__ void upsample2_grad(task<zn_resample_arg
                         s = A::template load<N>(t.a.x, left + wide + t.a.c);
         floats<N> y;
         for (int k = 0; k < N; k++)
-            y.v[k] = (p.v[k] + q.v[k]) + (r.v[k] + s.v[k]);
+            y.v[k] = scale * ((p.v[k] + q.v[k]) + (r.v[k] + s.v[k]));
         A::template store<N>(t.a.y, i, y);
     }
 }

@@ -19,13 +19,14 @@ void zn_k_upsample2_grad(const void *args, zn_range r)
 {
     const zn_resample_args *a = args;
     const int64_t large = (int64_t)2 * a->w * a->c;
+    const float scale = a->mean ? 0.25f : 1;
     for (int64_t row = r.begin; row < r.end; row++) {
         const float *top = a->x + 2 * row * large, *bottom = top + large;
         float *y = a->y + row * a->w * a->c;
         for (int64_t i = 0; i < a->w; i++)
             for (int64_t c = 0; c < a->c; c++) {
                 const int64_t left = 2 * i * a->c + c, right = left + a->c;
-                y[i * a->c + c] = (top[left] + top[right]) + (bottom[left] + bottom[right]);
+                y[i * a->c + c] = scale * ((top[left] + top[right]) + (bottom[left] + bottom[right]));
             }
     }
 }
