@@ -205,5 +205,6 @@ void zn_trainer_free(zn_trainer *t)
     zn_parameters_free(&t->extra);
     zn_free(t->figures);
     zn_free(t->before);
+    zn_free(t->ahead);
     zn_free(t);
 }

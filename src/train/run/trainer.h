@@ -58,6 +58,8 @@ typedef struct zn_trainer {
     int batch, parts;                /* of options */
     float *figures;                  /* [parts][ZN_FIGURES]: loss, terms, the discriminator's loss */
     float *before;                   /* the state before the step, where a step may go wrong; else NULL */
+    float *ahead;                    /* noise drawn while a device computed, or NULL; for images from `ahead_of` on */
+    int64_t ahead_of;
 } zn_trainer;
 
 ZN_MUST_USE zn_status zn_trainer_new(const zn_trainer_options *options, zn_trainer **out);

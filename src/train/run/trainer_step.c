@@ -59,13 +59,37 @@ static void draw_images(const void *args, zn_range r)
 }
 
 /* Each image's noise depends on the seed and on the image's number in the run alone. */
+static void draw_noise_to(const zn_trainer *t, int64_t first, float *to)
+{
+    const zn_node *n = t->objective.noise;
+    const drawing d = { to, zn_shape_count(n->shape) / t->batch, first, (uint64_t)t->recipe->seed };
+    zn_pool_run(t->options.pool, t->batch, 1, draw_images, &d, NULL, 0);
+}
+
 static void draw_noise(zn_trainer *t, int64_t first)
 {
     zn_node *n = t->objective.noise;
     if (!n || !n->data)
         return;
-    const drawing d = { n->data, zn_shape_count(n->shape) / t->batch, first, (uint64_t)t->recipe->seed };
-    zn_pool_run(t->options.pool, t->batch, 1, draw_images, &d, NULL, 0);
+    if (t->ahead && t->ahead_of == first)
+        put(t, n, t->ahead);
+    else
+        draw_noise_to(t, first, n->data);
+}
+
+/* While a device computes: the noise of the images after these, which it would wait for. Without memory for it, nothing
+ * is drawn ahead. own: the number of the part among this rank's. */
+static void draw_noise_ahead(zn_trainer *t, int64_t first, int own)
+{
+    const zn_node *n = t->objective.noise;
+    const int64_t parts = zn_trainer_own_parts(t), skipped = own + 1 < parts ? 1 : t->parts - parts + 1;
+    if (!t->options.device || !n || !n->data)
+        return;
+    if (!t->ahead)
+        t->ahead = zn_calloc((size_t)zn_shape_count(n->shape), sizeof(float));
+    t->ahead_of = first + skipped * t->batch;
+    if (t->ahead)
+        draw_noise_to(t, t->ahead_of, t->ahead);
 }
 
 /* So does what soft gates are disturbed with. */
@@ -186,6 +210,7 @@ static zn_status run_part(zn_trainer *t, int part, int own, const float *input, 
     ZN_TRY(draw_points(t, part, input));
     zn_exec_send(t->exec);
     ZN_TRY(zn_exec_run(t->exec));
+    draw_noise_ahead(t, first, own);
     ZN_TRY(fetch_results(t));
     if (!is_scaled(t) || !isfinite(o->loss->data[0])) /* gradients beyond f16 are no mistake: see settle_scale */
         ZN_TRY(zn_exec_check_finite(t->exec));
