@@ -3,6 +3,7 @@
 #include "commands/generate.h"
 
 #include "commands.h"
+#include "commands/info.h"
 #include "files/files.h"
 #include "files/share.h"
 #include "files/standard.h"
@@ -131,7 +132,8 @@ static void describe_model(work *w)
     }
 }
 
-/* After a failure to open it: a model for other commands gets its own sentence. */
+/* After a failure to open it: a model for other commands gets its own sentence, unless its folder is that of a
+ * generator in which something is missing, of which the autoencoder may be there. */
 static void complain_of_model(const work *w, zn_status opened)
 {
     static const char advice[] = "docs/generate.md lists the files to download";
@@ -141,7 +143,8 @@ static void complain_of_model(const work *w, zn_status opened)
     char *why = must_copy(zn_error_text());
     const int advise = nothing_named && !strstr(why, advice);
     zn_model *other = NULL;
-    if (w->o->model && !p->transformer && zn_model_find_released(w->o->model, &other) == ZN_OK)
+    if (w->o->model && !p->transformer && !is_generator(w->o->model, is_folder(w->o->model)) &&
+        zn_model_find_released(w->o->model, &other) == ZN_OK)
         complain("%s makes no images from prompts; 'zenith models' shows which models generate", w->o->model);
     else
         complain("%s%s%s%s", why, advise ? "; " : "", advise ? pull : "", advise ? advice : "");

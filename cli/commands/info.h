@@ -1,4 +1,5 @@
-/* Shared by info.c, info_weights.c, info_generator.c and models.c. */
+/* Shared by info.c, info_weights.c, info_generator.c and models.c; generate.c and session.c ask whether a model
+ * generates. */
 #ifndef ZN_CLI_INFO_H
 #define ZN_CLI_INFO_H
 

@@ -22,6 +22,13 @@ gen -m alone -o x.png
 gen --transformer wide/diffusion_models/a.safetensors -o found.png
 mkdir empty
 gen -m empty -o x.png
+# So is it in a folder of which the autoencoder alone would be a model for other commands.
+mkdir gguf && cp wide/vae/c.safetensors gguf/ae.safetensors && zenith convert -q wide/diffusion_models/a.safetensors gguf/dit.gguf --dtype q8_0
+gen -m gguf -o x.png
+cp gguf/dit.gguf gguf/other.gguf
+gen -m gguf -o x.png
+rm gguf/*.gguf && zenith convert -q wide/text_encoders/b.safetensors gguf/text.gguf --dtype q8_0
+gen -m gguf -o x.png
 # The folder of a tokenizer, or that of the model around it.
 gen -m narrow --tokenizer narrow -o around.png
 gen -m narrow --tokenizer empty -o x.png
