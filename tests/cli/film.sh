@@ -113,8 +113,7 @@ done
 # Stopped in the middle: nothing is left.
 make_film -f lavfi -i testsrc2=size=320x240:rate=25:duration=60 -c:v libx264 -preset ultrafast long.mp4
 "$zenith" reconstruct -q -m "$model" long.mp4 -o stopped.mp4 2>/dev/null &
-for ((i = 0; i < 100; i++)); do
-    compgen -G 'stopped.mp4.*.part' >/dev/null && break
+until compgen -G 'stopped.mp4.*.part' >/dev/null || ! kill -0 $! 2>/dev/null; do
     sleep 0.1
 done
 kill -INT $! 2>/dev/null || fail "it ended before it was stopped"

@@ -117,7 +117,7 @@ class Pull(unittest.TestCase):
         """Exit status, stdout and stderr."""
         before = (lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))) if limit else None
         done = subprocess.run([PROGRAM, "pull", *map(str, arguments)], env=self.environment(**extra), text=True,
-                              capture_output=True, timeout=100, preexec_fn=before)
+                              capture_output=True, timeout=600, preexec_fn=before)
         return done.returncode, done.stdout, done.stderr
 
     def take(self, path, *arguments, **extra):
@@ -236,12 +236,12 @@ class Pull(unittest.TestCase):
         self.server.breaks = 1
         running = subprocess.Popen(command, env=self.environment(), stderr=subprocess.PIPE, text=True)
         part = self.folder / "out" / "mine.pth.part"
-        for _ in range(200):
+        for _ in range(12000):
             if part.exists() and part.stat().st_size:
                 break
             time.sleep(0.05)
         running.send_signal(signal.SIGINT)
-        err = running.communicate(timeout=20)[1]
+        err = running.communicate(timeout=600)[1]
         self.assertEqual(running.returncode, -signal.SIGINT)
         self.assertIn("cancelled; the next pull continues it", err)
         self.assertEqual(self.files(), ["mine.pth.part"])

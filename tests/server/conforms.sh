@@ -10,10 +10,9 @@ trap 'kill $server 2>/dev/null || true; wait; rm -rf "$work"' EXIT
 cd "$work"
 "$zenith" serve --listen 127.0.0.1:0 --job-time 2 --pixels 1 >address &
 server=$!
-for _ in $(seq 100); do
-    [ -s address ] && break
+until [ -s address ] || ! kill -0 $server 2>/dev/null; do
     sleep 0.1
 done
 address=$(sed -n 's/^zenith serve: //p' address)
-"$schemathesis" run "${address}openapi.json" --seed "${API_SEED:-1}" --max-examples "${API_EXAMPLES:-20}" --request-timeout 60 --suppress-health-check all --phases coverage,fuzzing \
+"$schemathesis" run "${address}openapi.json" --seed "${API_SEED:-1}" --max-examples "${API_EXAMPLES:-20}" --request-timeout 300 --suppress-health-check all --phases coverage,fuzzing \
     --checks not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance

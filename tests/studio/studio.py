@@ -36,7 +36,7 @@ class Server:
     def start(self):
         with open(self.log, "w", encoding="utf-8") as log:
             self.process = subprocess.Popen([*self.command, "--listen", f"127.0.0.1:{self.port}"], stdout=log, stderr=log, cwd=self.cwd)
-        for _ in range(600):
+        for _ in range(6000):
             found = re.search(r"http://127\.0\.0\.1:(\d+)", open(self.log, encoding="utf-8").read())
             if found:
                 self.port = int(found[1])
@@ -49,7 +49,7 @@ class Server:
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(timeout=60)
+        return self.process.wait(timeout=600)
 
 
 def photos(folder):

@@ -45,7 +45,7 @@ ls here there
 mkdir pipes
 cp photos/a.png pipes
 mkfifo pipes/b.png
-timeout 60 zenith encode -q pipes -o frompipes --model random:taesd
+timeout 600 zenith encode -q pipes -o frompipes --model random:taesd
 echo "a pipe among them $?"
 ls frompipes
-timeout 60 zenith dataset info pipes | grep images
+timeout 600 zenith dataset info pipes | grep images

@@ -5,8 +5,7 @@ printf 'model: taesd\nwidth: 8\nbatch: 2\nsize: 16\nsteps: 100000\nwarmup: 1\nhe
 export ZENITH_LOG_SECONDS=0.01
 zenith train long.yaml --data pictures -o run >log 2>errors &
 pid=$!
-for _ in $(seq 600); do # the line is there while the run goes on
-    grep -q '^step ' log && break
+until grep -q '^step ' log || ! kill -0 $pid 2>/dev/null; do # the line is there while the run goes on
     sleep 0.1
 done
 kill -0 $pid && kill $pid
