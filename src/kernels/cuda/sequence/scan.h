@@ -16,11 +16,12 @@ struct scan_task {
     int64_t blocks, groups, chunks, runs;
     int first;    /* state of this launch */
     bool vectors; /* b and c can be read with load<4> */
+    bool wide;    /* and so can u, dt and dy */
 };
 
 static inline scan_task scan_task_of(zn_device *d, const void *args)
 {
-    scan_task t = { *static_cast<const zn_scan_args *>(args), 0, 0, 0, 0, 0, false };
+    scan_task t = { *static_cast<const zn_scan_args *>(args), 0, 0, 0, 0, 0, false, false };
     t.blocks = zn_scan_blocks(&t.a);
     t.groups = zn_scan_groups(&t.a);
     t.chunks = zn_scan_chunks(&t.a);
@@ -35,6 +36,7 @@ static inline scan_task scan_task_of(zn_device *d, const void *args)
     for (float **p : written)
         to_device(d, *p);
     t.vectors = t.a.states % SCAN_QUAD == 0 && is_aligned(t.a.b) && is_aligned(t.a.c);
+    t.wide = t.a.channels % SCAN_QUAD == 0 && is_aligned(t.a.u) && is_aligned(t.a.dt) && is_aligned(t.a.dy);
     return t;
 }
 
@@ -83,23 +85,6 @@ static inline __device__ int64_t scan_cell_at(const scan_task &t, int64_t part, 
 {
     return ((part * t.blocks + f.channel / ZN_SCAN_BLOCK) * t.a.states + f.state + i) * ZN_SCAN_BLOCK +
            f.channel % ZN_SCAN_BLOCK;
-}
-static inline __device__ void scan_load(const scan_task &t, const float *cells, int64_t part, const scan_four &f,
-                                        float v[SCAN_QUAD])
-{
-    const float *const from = cells + scan_cell_at(t, part, f, 0);
-#pragma unroll
-    for (int i = 0; i < SCAN_QUAD; i++)
-        v[i] = scan_is_cell(t, f, i) ? from[i * ZN_SCAN_BLOCK] : 0;
-}
-static inline __device__ void scan_save(const scan_task &t, float *cells, int64_t part, const scan_four &f,
-                                        const float v[SCAN_QUAD])
-{
-    float *const to = cells + scan_cell_at(t, part, f, 0);
-#pragma unroll
-    for (int i = 0; i < SCAN_QUAD; i++)
-        if (scan_is_cell(t, f, i))
-            to[i * ZN_SCAN_BLOCK] = v[i];
 }
 /* Parts of marks, and of decay and ends. */
 static inline __device__ int64_t scan_mark(const scan_task &t, int64_t sequence, int64_t chunk)
@@ -150,7 +135,7 @@ static inline __device__ void scan_rates(const scan_task &t, const scan_four &f,
 }
 
 /* Starts the copies of b and c of the tokens [first, first + ROWS) to shared memory, with all THREADS of the thread
- * block; either is NULL if it is not needed. Tokens past `count`, and states past the last, become 0. */
+ * block. Tokens past `count`, and states past the last, become 0. */
 template <int ROWS, int THREADS, int WIDTH>
 static __device__ void scan_fetch_by(const scan_task &t, int64_t at, int count, float (*b)[SCAN_STATES],
                                      float (*c)[SCAN_STATES])
@@ -160,10 +145,9 @@ static __device__ void scan_fetch_by(const scan_task &t, int64_t at, int count, 
     for (int k = 0; k < 2 * ROWS * LINE / THREADS; k++) {
         const int i = k * THREADS + (int)threadIdx.x, row = i / LINE % ROWS, state = i % LINE * WIDTH;
         const bool is_c = i >= ROWS * LINE;
-        float(*const to)[SCAN_STATES] = is_c ? c : b;
-        if ((b && c) || is_c == !b)
-            copy_async<WIDTH * sizeof(float)>(to[row] + state, (is_c ? t.a.c : t.a.b) + at + row * t.a.states + state,
-                                              row < count && t.first + state < t.a.states);
+        copy_async<WIDTH * sizeof(float)>((is_c ? c : b)[row] + state,
+                                          (is_c ? t.a.c : t.a.b) + at + row * t.a.states + state,
+                                          row < count && t.first + state < t.a.states);
     }
 }
 
