@@ -45,7 +45,7 @@ typedef struct zn_silu_norm_args {
 /* Pixels per block: few blocks have to be merged, and enough of them keep a GPU busy. */
 static inline int64_t zn_silu_norm_block(const zn_silu_norm_args *a)
 {
-    const int64_t enough = 2048 / a->n, most = enough < 1 ? 1 : enough < 512 ? enough : 512;
+    const int64_t enough = 1056 / a->n, most = enough < 1 ? 1 : enough < 512 ? enough : 512;
     const int64_t block = (a->pixels + most - 1) / most, least = a->c < 512 ? 8192 / a->c : 16;
     return block > least ? block : least;
 }

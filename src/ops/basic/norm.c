@@ -239,12 +239,13 @@ void zn_fuse_norm(zn_node *n, int *uses)
     spec k;
     zn_node *sources[ZN_MAX_SOURCES];
     const int count = zn_norm_before(n, uses, &k, sources);
+    if (!count)
+        return;
     const bool there[] = { k.scale, k.shift, k.gain };
-    for (int i = 0, next = 3; i < 3 && count; i++)
+    for (int i = 0, next = 3; i < 3; i++)
         if (there[i]) {
             sources[next] = zn_slice_whole(sources[next], &k.first[i], &k.whole[i]);
             next++;
         }
-    if (count)
-        zn_fuse_become(n, uses, &zn_op_group_norm, &k, sizeof k, sources, count);
+    zn_fuse_become(n, uses, &zn_op_group_norm, &k, sizeof k, sources, count);
 }

@@ -19,9 +19,13 @@ static zn_node_types types(const zn_node *n, const zn_prepare *p)
     return (zn_node_types){ .sources = 3 };
 }
 
-const zn_op zn_op_tail = {
-    .name = "tail", .shape = zn_like_second, .run = run, .launches = zn_launches, .types = types, .global = true
-};
+const zn_op zn_op_tail = { .name = "tail",
+                           .shape = zn_like_second,
+                           .run = run,
+                           .launches = zn_launches,
+                           .types = types,
+                           .global = true,
+                           .joins = true };
 
 void zn_accumulate_tail(zn_node *x, zn_node *from, int64_t first)
 {

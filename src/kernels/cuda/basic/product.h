@@ -9,7 +9,7 @@
 
 #include "kernels/cuda/tf32.h"
 
-enum { PRODUCT_DEPTH = 32, PRODUCT_STAGES = 3 };
+enum { PRODUCT_DEPTH = 32 };
 
 /* A factor in memory of its own: element (outer, inner) at from[outer * stride + inner], where the inner index is the
  * one that is summed. */
@@ -59,9 +59,11 @@ template <typename LEFT, typename RIGHT> struct product {
     int64_t y_stride = columns; /* floats between rows of y */
 };
 
-/* How 8 warps share a tile of the result: WARPS_M x WARPS_N warps with MF x NF fragments each. */
-template <int WARPS_M_, int WARPS_N_, int MF_, int NF_> struct product_plan {
+/* How 8 warps share a tile of the result: WARPS_M x WARPS_N warps with MF x NF fragments each. STAGES: slices in shared
+ * memory, all but one of which are being copied. */
+template <int WARPS_M_, int WARPS_N_, int MF_, int NF_, int STAGES_> struct product_plan {
     enum {
+        STAGES = STAGES_,
         WARPS_M = WARPS_M_,
         WARPS_N = WARPS_N_,
         MF = MF_,
@@ -70,8 +72,9 @@ template <int WARPS_M_, int WARPS_N_, int MF_, int NF_> struct product_plan {
         COLUMNS = WARPS_N * NF * 8
     };
 };
-typedef product_plan<4, 2, 2, 4> large_product;
-typedef product_plan<1, 8, 2, 1> small_product;
+typedef product_plan<4, 2, 2, 4, 3> large_product;
+typedef product_plan<1, 8, 2, 1, 3> small_product;
+typedef product_plan<1, 8, 2, 1, 12> deep_product; /* few rows, where a block would mostly wait for copies */
 
 template <typename P, typename L, typename R> struct product_stage {
     typedef typename L::template layout<P::ROWS> left;
@@ -110,19 +113,19 @@ template <typename P, bool SPLIT, typename L, typename R> static __device__ void
     const int64_t slices = (t.depth + PRODUCT_DEPTH - 1) / PRODUCT_DEPTH;
     const int warp = (int)threadIdx.x / WARP;
     float sums[P::MF][P::NF][4] = {};
-    for (int i = 0; i < PRODUCT_STAGES - 1; i++) {
+    for (int i = 0; i < P::STAGES - 1; i++) {
         if (i < slices)
             copy_stage<P>(t, row, column, i * PRODUCT_DEPTH, zn_cuda_shared + i * stage::FLOATS);
         copy_commit();
     }
     for (int64_t i = 0; i < slices; i++) {
-        copy_wait<PRODUCT_STAGES - 2>(); /* slice i has arrived for this thread, */
-        __syncthreads();                 /* for all threads, and all have read the previous stage */
-        const int64_t next = i + PRODUCT_STAGES - 1;
+        copy_wait<P::STAGES - 2>(); /* slice i has arrived for this thread, */
+        __syncthreads();            /* for all threads, and all have read the previous stage */
+        const int64_t next = i + P::STAGES - 1;
         if (next < slices)
-            copy_stage<P>(t, row, column, next * PRODUCT_DEPTH, zn_cuda_shared + next % PRODUCT_STAGES * stage::FLOATS);
+            copy_stage<P>(t, row, column, next * PRODUCT_DEPTH, zn_cuda_shared + next % P::STAGES * stage::FLOATS);
         copy_commit();
-        const float *now = zn_cuda_shared + i % PRODUCT_STAGES * stage::FLOATS;
+        const float *now = zn_cuda_shared + i % P::STAGES * stage::FLOATS;
         typedef typename stage::left::lie left;
         typedef typename stage::right::lie right;
         multiply_slices<left, right, PRODUCT_DEPTH, P::MF, P::NF, SPLIT>(
@@ -139,9 +142,14 @@ template <typename P, typename L, typename R> __global__ void __launch_bounds__(
 
 /* ---- launching ---- */
 
+template <typename P, typename L, typename R> static constexpr size_t bytes_of_product(void)
+{
+    return sizeof(float) * P::STAGES * product_stage<P, L, R>::FLOATS;
+}
+
 template <typename P, typename L, typename R> static void launch_plan(zn_device *d, const product<L, R> &t)
 {
-    const size_t shared = sizeof(float) * PRODUCT_STAGES * product_stage<P, L, R>::FLOATS;
+    const size_t shared = bytes_of_product<P, L, R>();
     void (*const kernel)(product<L, R>) = multiply<P, L, R>;
     zn_cuda_check(d, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared),
                   "shared memory");
@@ -157,6 +165,9 @@ template <typename L, typename R> static void launch_product(zn_device *d, const
                           ((t.columns + large_product::COLUMNS - 1) / large_product::COLUMNS);
     if (2 * tiles > d->processors && t.rows > small_product::ROWS)
         launch_plan<large_product>(d, t);
+    else if (t.depth > small_product::STAGES * PRODUCT_DEPTH &&
+             bytes_of_product<deep_product, L, R>() <= (size_t)d->shared)
+        launch_plan<deep_product>(d, t);
     else
         launch_plan<small_product>(d, t);
 }

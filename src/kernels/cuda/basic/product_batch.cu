@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(THREADS, 2) multiply_batch(const batch_task<L,
 template <typename P, bool SPLIT, typename L, typename R>
 static void launch_batch(zn_device *d, const batch_task<L, R> &t)
 {
-    const size_t shared = sizeof(float) * PRODUCT_STAGES * product_stage<P, L, R>::FLOATS;
+    const size_t shared = bytes_of_product<P, L, R>();
     const dim3 grid((unsigned)((t.p.columns + P::COLUMNS - 1) / P::COLUMNS),
                     (unsigned)((t.p.rows + P::ROWS - 1) / P::ROWS), (unsigned)t.of.units);
     launch(d, multiply_batch<P, SPLIT, L, R>, grid, THREADS, shared, t);

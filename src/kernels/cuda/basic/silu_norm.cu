@@ -147,11 +147,11 @@ struct dropping {
 
 /* A thread has N channels, whose numbers of the tables it reads once, and every `lanes`-th pixel; the loads of FLIGHT
  * pixels are under way at a time. F: prepare(column) for each N channels, take(index) loads the numbers of a pixel from
- * its maps, give(index, pixel in its map, numbers) uses them, finish(column) is called by all threads. */
-enum { FLIGHT = 4 };
-
+ * its maps, give(index, pixel in its map, numbers) uses them, finish(threads, first column) is called by all threads.
+ */
 template <int N, typename F> static __device__ void each_pixel(const silu_norm_task &t, const pixels &part, F &f)
 {
+    enum { FLIGHT = F::FLIGHT };
     const int columns = t.a.c / N;
     const row_share s = row_share_of(columns);
     for (int first = 0; first < columns; first += s.width) {
@@ -173,38 +173,52 @@ template <int N, typename F> static __device__ void each_pixel(const silu_norm_t
                     f.give(pixel * columns + column, (uint32_t)(pixel - part.map * t.a.pixels), v[i]);
                 }
         }
-        f.finish(s, column, works);
+        f.finish(s, first);
     }
 }
 
 /* Two sums of N channels. */
 template <int N> using two_sums = sums_of<float, 2, N>;
 
-/* Writes two numbers for each channel of a block to `partial`. */
-template <int N> static __device__ void write_partial(const zn_silu_norm_args &a, int column, const two_sums<N> &sum)
+/* Adds what the lanes of each column have, always in the same order, and calls write(channel, sum, sum) for each
+ * channel. All threads must call it. `shared`: 2 N APART floats. */
+enum { APART = THREADS + 8 }; /* floats between the sums of neighbouring channels: in other banks */
+
+template <int N, typename F>
+static __device__ void merge_sums(const row_share &s, const two_sums<N> &sum, int first, int columns, float *shared,
+                                  const F &write)
 {
-    float *to = a.partial + (int64_t)blockIdx.x * 2 * a.c + column * N;
+    __syncthreads(); /* all threads have read the previous ones */
+    if (s.lane < s.lanes)
 #pragma unroll
-    for (int k = 0; k < N; k++) {
-        to[k] = sum.v[0][k];
-        to[a.c + k] = sum.v[1][k];
+        for (int i = 0; i < 2 * N; i++)
+            shared[i * APART + (int)threadIdx.x] = sum.v[i / N][i % N];
+    __syncthreads();
+    for (int i = (int)threadIdx.x; i < N * s.width; i += (int)blockDim.x) {
+        const int k = i / s.width, column = i % s.width;
+        const float *from = shared + k * APART + column;
+        float a = 0, b = 0;
+#pragma unroll 4
+        for (int lane = 0; lane < s.lanes; lane++) {
+            a += from[lane * s.width];
+            b += from[N * APART + lane * s.width];
+        }
+        if (first + column < columns)
+            write((first + column) * N + k, a, b);
     }
 }
 
 /* Sums of what is left of x after subtracting the block's first pixel, and of its squares, so that little is lost. */
 template <int N, int TYPE> struct measuring {
+    enum { FLIGHT = 4 };
     typedef channels<N, TYPE> C;
     typedef typename C::loaded taken;
     const zn_silu_norm_args &a;
     const pixels &part;
-    two_sums<N> *shared;
+    float *shared;
     numbers<N> first;
     two_sums<N> sum;
-    __device__ void prepare(int column)
-    {
-        first = C::widened(C::load(a.x, part.begin * (a.c / N) + column, a.x_type));
-        sum = two_sums<N>{};
-    }
+    __device__ void prepare(int column) { first = C::widened(C::load(a.x, part.begin * (a.c / N) + column, a.x_type)); }
     __device__ taken take(int64_t i) const { return C::load(a.x, i, a.x_type); }
     __device__ void give(int64_t, uint32_t, const taken &v)
     {
@@ -216,19 +230,15 @@ template <int N, int TYPE> struct measuring {
             sum.v[1][k] += off * off;
         }
     }
-    __device__ void finish(const row_share &s, int column, bool works)
+    __device__ void finish(const row_share &s, int column)
     {
-        two_sums<N> all = merged(s, works ? sum : two_sums<N>{}, shared);
-        if (!works || s.lane)
-            return;
-        const float count = (float)(part.end - part.begin);
-#pragma unroll
-        for (int k = 0; k < N; k++) {
-            const float mean = all.v[0][k] / count;
-            all.v[1][k] = fmaxf(all.v[1][k] - all.v[0][k] * mean, 0);
-            all.v[0][k] = first.v[k] + mean;
-        }
-        write_partial<N>(a, column, all);
+        merge_sums(s, sum, column, a.c / N, shared, [&](int c, float off, float square) {
+            const float count = (float)(part.end - part.begin), mean = off / count;
+            float *to = a.partial + (int64_t)blockIdx.x * 2 * a.c + c;
+            to[0] = read_number(a.x, part.begin * a.c + c, a.x_type) + mean;
+            to[a.c] = fmaxf(square - off * mean, 0);
+        });
+        sum = two_sums<N>{};
     }
 };
 
@@ -236,11 +246,12 @@ template <int N, int TYPE> __global__ void silu_norm_sums(silu_norm_task t)
 {
     extern __shared__ __align__(16) float zn_cuda_shared[];
     const pixels part = pixels_of(t);
-    measuring<N, TYPE> f = { t.a, part, reinterpret_cast<two_sums<N> *>(zn_cuda_shared), {}, {} };
+    measuring<N, TYPE> f = { t.a, part, zn_cuda_shared, {}, {} };
     each_pixel<N>(t, part, f);
 }
 
 template <int N, int TYPE> struct applying {
+    enum { FLIGHT = 4 };
     typedef channels<N, TYPE> C;
     typedef typename C::loaded taken;
     const silu_norm_task &t;
@@ -268,7 +279,7 @@ template <int N, int TYPE> struct applying {
         d.apply(x, pixel * (uint32_t)t.a.c + (uint32_t)channel);
         C::store(t.a.y, i, t.a.y_type, x);
     }
-    __device__ void finish(const row_share &, int, bool) const {}
+    __device__ void finish(const row_share &, int) const {}
 };
 
 template <int N, int TYPE> __global__ void silu_norm_apply(silu_norm_task t)
@@ -278,7 +289,10 @@ template <int N, int TYPE> __global__ void silu_norm_apply(silu_norm_task t)
     each_pixel<N>(t, part, f);
 }
 
-/* The gradient of v, for both passes. */
+/* The gradient of v, for both passes. BUSY: blocks of these on a multiprocessor, whose loads and exponentials
+ * overlap. */
+enum { BUSY = 3 };
+
 template <int N, int TYPE> struct slope_of_v {
     const silu_norm_task &t;
     const dropping d;
@@ -308,16 +322,17 @@ template <typename C> struct two_maps {
 };
 
 template <int N, int TYPE> struct adding {
+    enum { FLIGHT = 2 };
     typedef channels<N, TYPE> C;
     typedef two_maps<C> taken;
     const silu_norm_task &t;
     const pixels &part;
-    two_sums<N> *shared;
+    float *shared;
     slope_of_v<N, TYPE> slope;
     numbers<N> scale = {}, shift = {};
     two_sums<N> sum = {};
     __device__ adding(const silu_norm_task &task, const pixels &p, float *memory)
-        : t(task), part(p), shared(reinterpret_cast<two_sums<N> *>(memory)), slope(task, p.map)
+        : t(task), part(p), shared(memory), slope(task, p.map)
     {
     }
     __device__ void prepare(int column)
@@ -326,7 +341,6 @@ template <int N, int TYPE> struct adding {
         slope.prepare(table, column);
         scale = of_table<N>(table + 2 * t.a.c);
         shift = of_table<N>(table + 3 * t.a.c);
-        sum = two_sums<N>{};
     }
     __device__ taken take(int64_t i) const
     {
@@ -343,15 +357,18 @@ template <int N, int TYPE> struct adding {
             sum.v[1][k] += dv.v[k];
         }
     }
-    __device__ void finish(const row_share &s, int column, bool works)
+    __device__ void finish(const row_share &s, int column)
     {
-        const two_sums<N> all = merged(s, works ? sum : two_sums<N>{}, shared);
-        if (works && s.lane == 0)
-            write_partial<N>(t.a, column, all);
+        merge_sums(s, sum, column, t.a.c / N, shared, [&](int c, float product, float all) {
+            float *to = t.a.partial + (int64_t)blockIdx.x * 2 * t.a.c + c;
+            to[0] = product;
+            to[t.a.c] = all;
+        });
+        sum = two_sums<N>{};
     }
 };
 
-template <int N, int TYPE> __global__ void silu_norm_grad_sums(silu_norm_task t)
+template <int N, int TYPE> __global__ void __launch_bounds__(THREADS, BUSY) silu_norm_grad_sums(silu_norm_task t)
 {
     extern __shared__ __align__(16) float zn_cuda_shared[];
     const pixels part = pixels_of(t);
@@ -364,6 +381,7 @@ template <typename C> struct three_maps {
 };
 
 template <int N, int TYPE> struct turning_back {
+    enum { FLIGHT = 2 };
     typedef channels<N, TYPE> C;
     typedef three_maps<C> taken;
     const silu_norm_task &t;
@@ -395,10 +413,10 @@ template <int N, int TYPE> struct turning_back {
             dx.v[k] = slope.factor.v[k] * dx.v[k] + (by_x.v[k] * x.v[k] + rest.v[k]) + more.v[k];
         C::store(t.a.y, i, t.a.y_type, dx);
     }
-    __device__ void finish(const row_share &, int, bool) const {}
+    __device__ void finish(const row_share &, int) const {}
 };
 
-template <int N, int TYPE> __global__ void silu_norm_grad(silu_norm_task t)
+template <int N, int TYPE> __global__ void __launch_bounds__(THREADS, BUSY) silu_norm_grad(silu_norm_task t)
 {
     const pixels part = pixels_of(t);
     turning_back<N, TYPE> f(t, part);
@@ -530,8 +548,8 @@ static void launch_maps(zn_device *d, const void *args, const builds &b, bool re
     const bool bf16 = a.x_type == ZN_TYPE_BF16 && (!reads_dy || a.dy_type == ZN_TYPE_BF16) &&
                       (!writes || a.y_type == ZN_TYPE_BF16) && (!reads_dy || !a.more || a.more_type == ZN_TYPE_BF16);
     const silu_norm_kernel kernel = !eights ? b.ones : bf16 ? b.eights_bf16 : b.eights;
-    const size_t each = eights ? sizeof(two_sums<8>) : sizeof(two_sums<1>);
-    launch(d, kernel, dim3((unsigned)(a.n * t.blocks)), THREADS, sums ? THREADS * each : 0, t);
+    const size_t shared = 2 * sizeof(float) * APART * (eights ? 8 : 1);
+    launch(d, kernel, dim3((unsigned)(a.n * t.blocks)), THREADS, sums ? shared : 0, t);
 }
 
 /* As many threads as have work, a power of two. */
