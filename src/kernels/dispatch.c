@@ -82,10 +82,15 @@ const zn_conv_kernel *const zn_conv_kernels[] = {
     NULL,
 };
 
-/* Rows and columns that are filled up may double the weights of small layers, which do not matter. */
+/* Rows and columns that are filled up may double the weights of small layers, which do not matter. Nor do weights for
+ * 16 bits that are small beside a frame of the result: another kernel would need maps of floats. */
 static bool is_lean(const zn_conv_kernel *k, const zn_conv_shape *s)
 {
-    return k->packed_bytes(s) / 2 <= sizeof(float) * (size_t)s->kh * (size_t)s->kw * (size_t)s->cin * (size_t)s->cout;
+    enum { MARGIN = 4096, SMALL_SHARE = 16 };
+    const size_t packed = k->packed_bytes(s);
+    const size_t weights = sizeof(float) * (size_t)s->kh * (size_t)s->kw * (size_t)s->cin * (size_t)s->cout;
+    const size_t frame = sizeof(float) * (size_t)s->oh * (size_t)s->ow * (size_t)s->cout;
+    return packed <= 2 * weights + MARGIN || (k->math != ZN_PRECISION_F32 && packed * SMALL_SHARE <= frame);
 }
 
 const zn_conv_kernel *zn_conv_choose(const zn_conv_shape *s, zn_conv_wish wish)

@@ -9,10 +9,12 @@ enum { TAPS = 3 };
 
 static int frames_of(const zn_node *x) { return (int)x->shape.dim[0]; }
 
-/* Calls zn_frames with from[t] = rule(t), for videos of any length. */
+/* Calls zn_frames, or the function like it, with from[t] = rule(t), for videos of any length. */
 typedef int32_t (*frame_rule)(int t, const int *k);
+typedef zn_node *(*frame_maker)(zn_node *const *sources, int count, const int32_t *from, int frames);
 
-static zn_node *arrange(zn_node *const *sources, int count, int frames, frame_rule rule, const int *k)
+static zn_node *arrange_by(frame_maker make, zn_node *const *sources, int count, int frames, frame_rule rule,
+                           const int *k)
 {
     zn_graph *g = sources[0]->graph;
     int32_t *from = frames > 0 ? zn_arena_alloc(zn_graph_arena(g), sizeof *from * (size_t)frames) : NULL;
@@ -21,7 +23,12 @@ static zn_node *arrange(zn_node *const *sources, int count, int frames, frame_ru
                                frames > 0 ? "out of memory while building a graph" : "a clip needs a frame");
     for (int t = 0; t < frames; t++)
         from[t] = rule(t, k);
-    return zn_frames(sources, count, from, frames);
+    return make(sources, count, from, frames);
+}
+
+static zn_node *arrange(zn_node *const *sources, int count, int frames, frame_rule rule, const int *k)
+{
+    return arrange_by(zn_frames, sources, count, frames, rule, k);
 }
 
 static int32_t line(int t, const int *k) { return k[0] + t * k[1]; }
@@ -57,11 +64,14 @@ zn_node *zn_join_frames(zn_node *a, zn_node *b)
 }
 
 /* The last n frames. If there are fewer, zero frames come first. */
-static zn_node *last_frames(zn_node *x, int n)
+static zn_node *last_frames_by(frame_maker make, zn_node *x, int n)
 {
-    const int all = frames_of(x);
-    return all >= n ? zn_take_frames(x, all - n, 1, n) : zn_fill_front(x, n - all);
+    const int all = frames_of(x), lacking = n - all;
+    return all >= n ? arrange_by(make, &x, 1, n, line, (int[]){ all - n, 1 })
+                    : arrange_by(make, &x, 1, n, filled, &lacking);
 }
+
+static zn_node *last_frames(zn_node *x, int n) { return last_frames_by(zn_frames, x, n); }
 
 /* k: frames of a, skip, count, frames of each b. */
 static int32_t turns(int t, const int *k)
@@ -127,20 +137,31 @@ static void retain(zn_stream *m, zn_node *before, zn_node *after)
     m->after[m->count++] = after;
 }
 
-zn_node *zn_with_history(zn_stream *m, zn_node *x, int n, int *have)
+static zn_node *with_history_by(frame_maker make, zn_stream *m, zn_node *x, int n, int *have)
 {
     *have = 0;
-    zn_node *before = NULL;
     if (!m || m->apart)
         return x;
-    if (!m->first) {
-        before = history(m, x, n);
-        const int all = n + frames_of(x);
-        x = arrange((zn_node *[]){ before, x }, 2, all, line, (int[]){ 0, 1 });
-        *have = n;
+    if (m->first) {
+        retain(m, NULL, last_frames_by(make, x, n));
+        return x;
     }
+    zn_node *before = history(m, x, n);
+    x = arrange_by(make, (zn_node *[]){ before, x }, 2, n + frames_of(x), line, (int[]){ 0, 1 });
     retain(m, before, last_frames(x, n));
+    *have = n;
     return x;
+}
+
+zn_node *zn_with_history(zn_stream *m, zn_node *x, int n, int *have)
+{
+    return with_history_by(zn_frames, m, x, n, have);
+}
+
+/* The same where in later pieces convolutions alone read the frames. */
+static zn_node *with_history_to_multiply(zn_stream *m, zn_node *x, int n, int *have)
+{
+    return with_history_by(zn_frames_to_multiply, m, x, n, have);
 }
 
 static int32_t one_before(int t, const int *k) { return t % k[0] ? t - 1 : -1; }
@@ -219,7 +240,7 @@ zn_node *zn_halve_frames(zn_scope s, zn_node *x, zn_stream *m)
     zn_node *w = weight(s, TAPS, 1, c, c), *b = bias(s, c), *y = NULL;
     if (m && m->apart)
         return x;
-    x = zn_with_history(m, x, 1, &have);
+    x = with_history_to_multiply(m, x, 1, &have);
     const int count = (frames_of(x) - 1) / 2;
     for (int i = TAPS - 1; i >= 0 && count; i--) {
         zn_node *part =
@@ -240,13 +261,13 @@ zn_node *zn_double_frames(zn_scope s, zn_node *x, zn_stream *m)
         return x;
     if (!m || m->first) { /* the first frame is not part of the history of the others */
         if (frames_of(x) == 1) {
-            zn_with_history(m, arrange(&x, 1, 1, line, (int[]){ -1, 0 }), TAPS - 1, &have);
+            with_history_to_multiply(m, arrange(&x, 1, 1, line, (int[]){ -1, 0 }), TAPS - 1, &have);
             return x;
         }
         first = x;
         rest = zn_take_frames(x, 1, 1, frames_of(x) - 1);
     }
-    rest = zn_with_history(m, rest, TAPS - 1, &have);
+    rest = with_history_to_multiply(m, rest, TAPS - 1, &have);
     zn_node *y = over_time(rest, w, b, 0, have, TAPS);
     zn_node *both[] = { zn_slice_channels(y, 0, c), zn_slice_channels(y, c, c) };
     return zn_interleave_frames(first, both, 2, 0);

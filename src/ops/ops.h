@@ -77,6 +77,9 @@ zn_node *zn_slice_whole(zn_node *n, int *first, int *whole);
 
 /* Videos [T,H,W,C]: frame t is frame from[t] of the concatenated sources, or zeros if from[t] < 0. */
 zn_node *zn_frames(zn_node *const *sources, int count, const int32_t *from, int frames);
+/* The same for convolutions alone: on the CPU the result may be 16 bits where the last source is not. If there are two,
+ * the first is what stayed between runs. */
+zn_node *zn_frames_to_multiply(zn_node *const *sources, int count, const int32_t *from, int frames);
 
 /* Feature maps with a table that has one row per sample, [1,1,N,C]: x (1 + scale) + shift (shift may be NULL), where
  * the rows of x that belong to a sample are consecutive; and the mean over each sample's pixels. */

@@ -384,6 +384,8 @@ int main(void)
         cmocka_unit_test(bf16_is_near_f32),
         cmocka_unit_test(large_frames_take_what_layers_retain),
         cmocka_unit_test(bf16_halves_what_layers_retain),
+        cmocka_unit_test(bf16_is_all_that_layers_retain),
+        cmocka_unit_test(lean_weights_leave_large_maps_in_bf16),
         cmocka_unit_test(any_number_of_pictures_comes_back),
         cmocka_unit_test(a_picture_is_a_clip),
         cmocka_unit_test(pictures_may_come_together),

@@ -2,10 +2,12 @@
 #include "video_pieces.h"
 
 #include "base/alloc.h"
+#include "base/cpu.h"
 #include "graph/exec.h"
 #include "graph/packs.h"
+#include "kernels/conv.h"
 #include "ops/ops.h"
-#include "pipeline/video/clip.h"
+#include "pipeline/video/clip_stage.h"
 #include "video_models.h"
 
 #include <setjmp.h>
@@ -236,6 +238,70 @@ void bf16_halves_what_layers_retain(void **state)
 {
     (void)state;
     assert_in_range(least_budget(1280, 720, ZN_PRECISION_BF16), 1000, 1600);
+}
+
+static size_t kept_bytes(const zn_model *m, zn_part part, zn_precision math, bool later)
+{
+    const int d = part == ZN_ENCODER ? 1 : m->config.downscale, each = part == ZN_ENCODER ? m->config.frames : 1;
+    zn_pool *pool;
+    zn_clip_bytes bytes;
+    assert_int_equal(zn_pool_new(1, &pool), ZN_OK);
+    const zn_clip_options options = { .pool = pool, .math = math };
+    const zn_clip_work work = {
+        .model = m, .part = part, .frame = ZN_SHAPE(1, 64 / d, 96 / d, zn_model_inputs(m, part)), .options = &options
+    };
+    assert_int_equal(zn_clip_stage_measure(&work, 0, 1, later ? each : 1, later, &bytes), ZN_OK);
+    zn_pool_free(pool);
+    return bytes.kept;
+}
+
+/* Also the frames that convolutions over time alone read, after layers that write floats; all but the clip itself,
+ * whose channels may be odd. */
+void bf16_is_all_that_layers_retain(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        zn_model *m = wider_wan(i % 2, 32);
+        const zn_part part = i < 4 ? ZN_ENCODER : ZN_DECODER;
+        const bool later = i / 2 % 2;
+        const int d = part == ZN_ENCODER ? 1 : m->config.downscale;
+        const size_t given = sizeof(float) * 2 * 64 * 96 / (size_t)(d * d) * (size_t)zn_model_inputs(m, part);
+        const size_t wide = kept_bytes(m, part, ZN_PRECISION_F32, later);
+        assert_in_range(kept_bytes(m, part, ZN_PRECISION_BF16, later), wide / 2, (wide + given) / 2);
+        zn_model_free(m);
+    }
+}
+
+static const zn_conv_kernel *kernel_for(int cin, int cout, bool up2, bool lean)
+{
+    const zn_conv_shape s = { .n = 1,
+                              .h = up2 ? 360 : 720,
+                              .w = up2 ? 640 : 1280,
+                              .cin = cin,
+                              .cout = cout,
+                              .kh = 3,
+                              .kw = 3,
+                              .stride = 1,
+                              .pad = 1,
+                              .up2 = up2,
+                              .oh = 720,
+                              .ow = 1280,
+                              .threads = 2 };
+    const zn_conv_wish wish = {
+        .math = ZN_PRECISION_BF16, .cpu = zn_cpu_flags(), .largest = 720 * 1280, .grows = true, .lean = lean
+    };
+    return zn_conv_choose(&s, wish);
+}
+
+/* Other kernels write floats, which take more than the weights save. */
+void lean_weights_leave_large_maps_in_bf16(void **state)
+{
+    (void)state;
+    const zn_conv_kernel *const plain = kernel_for(96, 96, false, false), *const up = kernel_for(192, 96, true, false);
+    if (plain->math != ZN_PRECISION_F32)
+        assert_ptr_equal(kernel_for(96, 96, false, true), plain);
+    if (up->math != ZN_PRECISION_F32)
+        assert_ptr_equal(kernel_for(192, 96, true, true), up);
 }
 
 /* Several pictures at once, as training takes them, know nothing of each other. */
