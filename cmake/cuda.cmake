@@ -65,6 +65,7 @@ function(zenith_device_sources)
     cuda/conv/conv_parts.cu
     cuda/conv/conv_product.cu
     cuda/conv/conv_thin.cu
+    cuda/conv/conv_to_few.cu
     cuda/conv/grouped.cu
     cuda/loss/loss.cu
     cuda/loss/ssim.cu

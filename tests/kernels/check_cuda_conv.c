@@ -425,7 +425,8 @@ static int shapes(zn_conv_shape *list)
     list[count++] = conv_shape(2, 17, 37, 4, 128, 3, 1, 2, false);
     list[count++] = conv_shape(2, 5, 19, 64, 64, 3, 1, 1, false);
     list[count++] = conv_shape(1, 10, 18, 64, 3, 3, 1, 1, false); /* few channels */
-    list[count++] = conv_shape(1, 5, 9, 32, 64, 3, 1, 1, true);   /* through an up-sampling */
+    list[count++] = conv_shape(2, 19, 37, 32, 8, 3, 1, 1, false);
+    list[count++] = conv_shape(1, 5, 9, 32, 64, 3, 1, 1, true); /* through an up-sampling */
     list[count++] = conv_shape(1, 13, 21, 64, 64, 3, 2, 1, false);
     list[count++] = conv_shape(1, 11, 7, 13, 37, 3, 1, 1, false);
     list[count++] = conv_shape(2, 6, 6, 5, 7, 5, 1, 2, true);
@@ -464,6 +465,7 @@ static int shapes(zn_conv_shape *list)
     list[count++] = conv_shape(1, 257, 301, 64, 64, 3, 2, 1, false);
     list[count++] = conv_shape(1, 131, 250, 3, 64, 3, 1, 1, false);
     list[count++] = conv_shape(1, 131, 250, 64, 3, 3, 1, 1, false);
+    list[count++] = conv_shape(2, 131, 250, 32, 3, 3, 1, 1, false);
     list[count++] = conv_shape(3, 61, 127, 100, 130, 1, 1, 0, false);
     for (int i = 0; i < CONV_OPTIONS; i++)
         list[count++] = conv_shape(2, 61, 127, 96, 192, 1, 1, 0, false);

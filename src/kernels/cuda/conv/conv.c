@@ -60,6 +60,13 @@ static bool supports_thin(const zn_conv_shape *s)
            (s->shuffle ? s->cout / 4 : s->cout) % 32 == 0 && s->cin * s->cout <= WEIGHTS;
 }
 
+/* conv_to_few.cu: the weights are in registers. */
+static bool supports_to_few(const zn_conv_shape *s)
+{
+    return supports(s) && (s->cin == 32 || s->cin == 64) && s->cout <= ZN_CUDA_CONV_FEW && s->kh == 3 && s->kw == 3 &&
+           s->stride == 1 && s->pad == 1 && !s->up2 && !s->shuffle && s->oh == s->h && s->ow == s->w;
+}
+
 /* Hopper: x is read in pieces of eight channels, and rounded before if it is fp32. */
 static bool supports_wide(const zn_conv_shape *s)
 {
@@ -247,6 +254,8 @@ void zn_k_conv_product(const void *conv_args, zn_range rows) { (void)conv_args, 
 void zn_k_conv_pack_product_f16(const void *conv_pack_args, zn_range unit) { (void)conv_pack_args, (void)unit; }
 void zn_k_conv_thin_bf16(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
 void zn_k_conv_thin_f16(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
+void zn_k_conv_to_few_bf16(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
+void zn_k_conv_to_few_f16(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
 void zn_k_conv_rows(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
 
 /* Each number is the sum of two 11-bit numbers; three products make it as accurate as fp32. */
@@ -287,6 +296,19 @@ const zn_conv_kernel zn_conv_cuda_thin_bf16 =
     ZN_CONV_THIN("thin-bf16-cuda", ZN_PRECISION_BF16, 5e-3f, pack_product, zn_k_conv_pack_product, zn_k_conv_thin_bf16);
 const zn_conv_kernel zn_conv_cuda_thin_f16 = ZN_CONV_THIN("thin-f16-cuda", ZN_PRECISION_F16, 6e-4f, pack_product_f16,
                                                           zn_k_conv_pack_product_f16, zn_k_conv_thin_f16);
+
+/* 3x3 to at most 8 channels. */
+#define ZN_CONV_TO_FEW(title, type, error, packs, packs_on_device, body)                                               \
+    {                                                                                                                  \
+        .name = (title), .math = (type), .cpu = ZN_CPU_CUDA, .tolerance = (error), .supports = supports_to_few,        \
+        .narrow = narrow_both, .pays = never_changes, .packed_bytes = half_bytes, .pack = (packs),                     \
+        .pack_on_device = (packs_on_device), .scratch_bytes = scratch_bytes, .workspace_bytes = rounded_x,             \
+        .units = units, .run = (body), .flops = half_flops                                                             \
+    }
+const zn_conv_kernel zn_conv_cuda_to_few_bf16 =
+    ZN_CONV_TO_FEW("to-few-bf16-cuda", ZN_PRECISION_BF16, 5e-3f, pack_bf16, zn_k_conv_pack_bf16, zn_k_conv_to_few_bf16);
+const zn_conv_kernel zn_conv_cuda_to_few_f16 =
+    ZN_CONV_TO_FEW("to-few-f16-cuda", ZN_PRECISION_F16, 6e-4f, pack_f16, zn_k_conv_pack_f16, zn_k_conv_to_few_f16);
 
 const zn_conv_kernel zn_conv_cuda_bf16 = { .name = "halo-bf16-cuda",
                                            .math = ZN_PRECISION_BF16,
