@@ -97,6 +97,10 @@ static void run_silu(const zn_silu_norm_args *a, bool gradient, bool on_device)
     const pass back[] = { { zn_k_silu_norm_grad_sums, blocks },
                           { zn_k_silu_norm_grad_merge, groups },
                           { zn_k_silu_norm_grad, pixels } };
+    if (on_device && zn_silu_norm_is_whole(a, gradient)) {
+        cuda_start(gradient ? zn_k_silu_norm_back : zn_k_silu_norm, groups, a);
+        return;
+    }
     for (int i = 0; i < 3; i++) {
         const pass *p = gradient ? &back[i] : &forward[i];
         if (on_device)
@@ -173,7 +177,13 @@ static void check_all_silu(void)
     check_silu(2, 64, 24, 3, true, ZN_TYPE_BF16, true);
     check_silu(3, 50, 12, 4, true, ZN_TYPE_BF16, false); /* no whole eights */
     check_silu(1, 70, 32, 4, true, ZN_TYPE_F16, false);
-    check_silu(1, 3, 2560, 32, true, ZN_TYPE_BF16, false); /* more eights than threads */
+    check_silu(1, 3, 2560, 32, true, ZN_TYPE_BF16, false);
+    check_silu(1, 3, 2592, 32, true, ZN_TYPE_BF16, false); /* more eights than threads */
+    check_silu(2, 256, 48, 4, true, ZN_TYPE_BF16, false);  /* three pieces across */
+    check_silu(1, 64, 64, 4, false, ZN_TYPE_BF16, false);
+    check_silu(1, 1025, 32, 4, true, ZN_TYPE_BF16, false); /* too many pixels for one launch, and as many as fit: */
+    check_silu(1, 1024, 32, 4, true, ZN_TYPE_BF16, false);
+    check_silu(1, 2048, 16, 4, true, ZN_TYPE_BF16, false);
     if (!cuda_is_emulated)
         check_silu(32, 4096, 128, 32, true, ZN_TYPE_BF16, false);
 }
@@ -256,7 +266,8 @@ void cuda_check_norms(void)
         check_rms_codes(12, 1024);
         check_rms_codes(8, 6);
     }
-    if (strstr("silu_norm_sums silu_norm_merge silu_norm_apply silu_norm_grad_sums silu_norm_grad_merge silu_norm_grad",
+    if (strstr("silu_norm_back silu_norm_sums silu_norm_merge silu_norm_apply silu_norm_grad_sums silu_norm_grad_merge "
+               "silu_norm_grad",
                cuda_filter))
         check_all_silu();
     if (!strstr("group_norm norm_sums norm_stats norm_grad_sums norm_grad_merge norm_grad", cuda_filter))

@@ -67,6 +67,10 @@ static void run(const zn_node *n, const zn_launch_context *c)
     a.y_type = n->type;
     a.table = zn_node_tail(n);
     a.partial = c->shared;
+    if (c->device && zn_silu_norm_is_whole(&a, false)) {
+        zn_launch(c, zn_k_silu_norm, a.n * a.groups, 1, &a);
+        return;
+    }
     zn_launch(c, zn_k_silu_norm_sums, a.n * zn_silu_norm_blocks(&a), 1, &a);
     zn_launch(c, zn_k_silu_norm_merge, a.n * a.groups, 1, &a);
     zn_launch(c, zn_k_silu_norm_apply, a.n * a.pixels, grain_of(n), &a);
@@ -163,9 +167,13 @@ static void grad_run(const zn_node *n, const zn_launch_context *c)
             *to[i] = next;
             next += table;
         }
-    zn_launch(c, zn_k_silu_norm_grad_sums, a.n * zn_silu_norm_blocks(&a), 1, &a);
-    zn_launch(c, zn_k_silu_norm_grad_merge, a.n * a.groups, 1, &a);
-    zn_launch(c, zn_k_silu_norm_grad, a.n * a.pixels, grain_of(n), &a);
+    if (c->device && zn_silu_norm_is_whole(&a, true)) {
+        zn_launch(c, zn_k_silu_norm_back, a.n * a.groups, 1, &a);
+    } else {
+        zn_launch(c, zn_k_silu_norm_grad_sums, a.n * zn_silu_norm_blocks(&a), 1, &a);
+        zn_launch(c, zn_k_silu_norm_grad_merge, a.n * a.groups, 1, &a);
+        zn_launch(c, zn_k_silu_norm_grad, a.n * a.pixels, grain_of(n), &a);
+    }
     const zn_reduce_args sum = { .x = a.sums, .y = zn_node_tail(n), .rows = 2 * (int64_t)a.c, .c = (int)a.n };
     zn_launch(c, zn_k_sum_partials, sum.rows, 1024, &sum);
 }

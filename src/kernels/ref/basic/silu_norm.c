@@ -196,3 +196,21 @@ void zn_k_silu_norm_grad(const void *args, zn_range r)
         }
     }
 }
+
+/* ---- all passes; devices alone launch these, so that units are those of whole maps ---- */
+
+static void each_map(const zn_silu_norm_args *a, zn_range r, bool gradient)
+{
+    for (int64_t map = r.begin / a->groups; map * a->groups < r.end; map++) {
+        const int64_t blocks = zn_silu_norm_blocks(a);
+        const zn_range parts = { map * blocks, (map + 1) * blocks, NULL };
+        const zn_range groups = { map * a->groups, (map + 1) * a->groups, NULL };
+        const zn_range pixels = { map * a->pixels, (map + 1) * a->pixels, NULL };
+        (gradient ? zn_k_silu_norm_grad_sums : zn_k_silu_norm_sums)(a, parts);
+        (gradient ? zn_k_silu_norm_grad_merge : zn_k_silu_norm_merge)(a, groups);
+        (gradient ? zn_k_silu_norm_grad : zn_k_silu_norm_apply)(a, pixels);
+    }
+}
+
+void zn_k_silu_norm(const void *args, zn_range r) { each_map(args, r, false); }
+void zn_k_silu_norm_back(const void *args, zn_range r) { each_map(args, r, true); }
