@@ -35,7 +35,13 @@ class Torch(Case):
         image = codec.decode(tensor)
         self.same(image, codec.decode(latent))
         self.same(torch.from_dlpack(image.cuda()).cpu(), image)
-        with zenith.Codec("random:taesd", device="cuda", precision="f32") as there:
+        try:
+            there = zenith.Codec("random:taesd", device="cuda", precision="f32")
+        except zenith.Unsupported as problem:
+            if "no CUDA" not in str(problem):
+                raise
+            self.skipTest(str(problem))  # a build without CUDA, which has read PyTorch's tensors all the same
+        with there:
             near = torch.from_dlpack(there.encode(torch.from_numpy(pixels).cuda()).cuda())
             self.assertLess(float((near - tensor).norm() / tensor.norm()), 1e-4)
 
