@@ -17,6 +17,7 @@
 #include "graph/exec.h"
 #include "models/model.h"
 #include "ops/ops.h"
+#include "ops/passes/pairs.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,6 +109,7 @@ static zn_status run(const job *j)
     ZN_TRY_DONE(zn_model_random(j->model, 1, &model));
     ZN_TRY_DONE(build(model, j, &network));
     zn_graph_fuse(network.graph, &network.output, 1);
+    zn_graph_fuse_pairs(network.graph, &network.output, 1, j->math, zn_device_flags(device));
     const zn_exec_options options = {
         .pool = pool, .device = device, .math = j->math, .whole = true, .resident = true, .profile = j->profile
     };

@@ -20,6 +20,8 @@ typedef enum zn_activation { ZN_ACT_NONE, ZN_ACT_RELU, ZN_ACT_SILU } zn_activati
 
 typedef struct zn_norm_args {
     const float *x, *dy;
+    const float *more; /* zn_k_group_norm on devices: a map with the channels from `split` on, which x lacks; or NULL */
+    int split;
     float *y;
     const float *gamma, *beta;                 /* [c] */
     const float *scale, *shift, *gain;         /* modulation: c numbers for each map, or NULL */

@@ -4,6 +4,7 @@
 #include "base/convert.h"
 #include "kernels/mix.h"
 #include "kernels/norm.h"
+#include "kernels/pair.h"
 #include "kernels/silu_norm.h"
 
 #include <math.h>
@@ -253,8 +254,84 @@ static void check_rms_codes(int64_t pixels, int c)
     fenced_free(want);
 }
 
+/* A map in two parts, the second with the channels from `first` on. */
+static void check_parts(int64_t n, int64_t pixels, int c, int groups, int first)
+{
+    zn_rng rng = zn_rng_new(12);
+    const int64_t count = n * pixels * c, rows = n * pixels;
+    zn_norm_args a = { .n = n, .pixels = pixels, .c = c, .groups = groups, .eps = 1e-5f, .act = ZN_ACT_SILU };
+    float *x = cuda_shared_normal(&rng, count, 2), *map = cuda_map_new(x, count, ZN_TYPE_BF16);
+    float *parts[2] = { cuda_shared_new(rows * first, 0), cuda_shared_new(rows * (c - first), 0) }, *maps[2];
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t p = i / c, at = i % c;
+        if (at < first)
+            parts[0][p * first + at] = x[i];
+        else
+            parts[1][p * (c - first) + at - first] = x[i];
+    }
+    for (int i = 0; i < 2; i++)
+        maps[i] = cuda_map_new(parts[i], rows * (i ? c - first : first), ZN_TYPE_BF16);
+    float *gamma = cuda_shared_normal(&rng, c, 1), *beta = cuda_shared_normal(&rng, c, 1);
+    float *work = cuda_shared_new(2 * n * zn_norm_blocks(&a) * c + 3 * n * c, NAN);
+    float *y = cuda_result_new(count), *want = fenced_new(count, false);
+    a.gamma = gamma, a.beta = beta, a.partial = work, a.table = work + 2 * n * zn_norm_blocks(&a) * c;
+    a.x = x, a.y = want;
+    run_forward(&a, false);
+    a.x = maps[0], a.more = maps[1], a.split = first, a.y = y;
+    a.x_type = a.y_type = ZN_TYPE_BF16;
+    run_forward(&a, true);
+    float *const result = cuda_map_fetch(y, count, ZN_TYPE_BF16);
+    cuda_compare("group_norm of two maps", result, want, count, 4e-3);
+    cuda_result_free(result);
+    float *const all[] = { x, map, parts[0], parts[1], maps[0], maps[1], gamma, beta, work };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        cuda_shared_free(all[i]);
+    cuda_result_free(y);
+    fenced_free(want);
+}
+
+/* The product of two maps beside each other. */
+static void check_pair(int64_t rows, int first, int rest, int cout, zn_type type)
+{
+    zn_rng rng = zn_rng_new(13);
+    const int in = first + rest;
+    float *x = cuda_shared_normal(&rng, rows * first, 1), *more = cuda_shared_normal(&rng, rows * rest, 1);
+    float *w = cuda_shared_normal(&rng, (int64_t)in * cout, 0.1f), *bias = cuda_shared_normal(&rng, cout, 1);
+    float *const map = cuda_map_new(x, rows * first, type), *const map_more = cuda_map_new(more, rows * rest, type);
+    float *const narrow = cuda_map_new(w, (int64_t)in * cout, ZN_TYPE_BF16);
+    float *y = cuda_result_new(rows * cout), *want = fenced_new(rows * cout, false);
+    zn_pair_args a = { .x = x,
+                       .more = more,
+                       .w = (const uint16_t *)(const void *)narrow,
+                       .bias = bias,
+                       .y = want,
+                       .type = ZN_TYPE_F32,
+                       .rows = rows,
+                       .split = first,
+                       .rest = rest,
+                       .cout = cout };
+    zn_k_pair_product(&a, (zn_range){ 0, rows, NULL });
+    a.x = map, a.more = map_more, a.y = y, a.type = type;
+    float *room = cuda_shared_new((int64_t)(zn_pair_workspace(&a) / sizeof(float)) + 1, NAN);
+    a.workspace = room;
+    cuda_start(zn_k_pair_product, rows, &a);
+    float *const result = type == ZN_TYPE_F32 ? y : cuda_map_fetch(y, rows * cout, type);
+    cuda_compare("pair_product", result, want, rows * cout, 5e-3);
+    if (result != y)
+        cuda_result_free(result);
+    float *const all[] = { x, more, w, bias, map, map_more, narrow, room };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        cuda_shared_free(all[i]);
+    cuda_result_free(y);
+    fenced_free(want);
+}
+
 void cuda_check_norms(void)
 {
+    if (strstr("pair_product", cuda_filter)) {
+        check_pair(37, 64, 32, 96, ZN_TYPE_BF16);
+        check_pair(20, 32, 96, 64, ZN_TYPE_F32);
+    }
     if (strstr("rms_norm_silu", cuda_filter)) {
         check_rms(5, 7, ZN_TYPE_F32);
         check_rms(131, 16, ZN_TYPE_BF16);
@@ -284,6 +361,8 @@ void cuda_check_norms(void)
     check(1, 130, 640, 32, ZN_ACT_SILU, false, ZN_TYPE_F16);
     check(3, 50, 12, 4, ZN_ACT_SILU, false, ZN_TYPE_BF16); /* not whole pieces */
     check(1, 3, 2560, 32, ZN_ACT_SILU, false, ZN_TYPE_BF16);
+    check_parts(1, 70, 96, 32, 64);
+    check_parts(2, 8200, 16, 2, 8);
     check(1, 64, 512, 32, ZN_ACT_SILU, true, ZN_TYPE_BF16); /* a thread block for each group */
     check(2, 1024, 64, 32, ZN_ACT_SILU, true, ZN_TYPE_BF16);
     check(1, 700, 192, 32, ZN_ACT_NONE, false, ZN_TYPE_F16);

@@ -2,8 +2,10 @@
  * and in less, and tiles that have the bits of the whole. Exit status 77 where there is no device. */
 #include "../must.h"
 #include "base/rng.h"
+#include "graph/exec.h"
 #include "kernels/device_group.h"
 #include "models/model.h"
+#include "ops/passes/pairs.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -207,6 +209,54 @@ static void check_group(zn_device *d)
     expect("sums over a group of one device", off, 0);
 }
 
+/* A U-Net with all that fusion does for devices; the device NULL: the CPU. The result is the caller's. */
+static float *run_unet(const zn_model *m, zn_pool *pool, zn_device *d, zn_precision math, int64_t *count)
+{
+    enum { BATCH = 2, SIDE = 16 };
+    zn_network net = { 0 };
+    zn_exec *e;
+    zn_rng rng = zn_rng_new(4);
+    must(zn_model_network(m, ZN_DECODER, BATCH, SIDE, SIDE, &net));
+    zn_graph_fuse(net.graph, &net.output, 1);
+    zn_graph_fuse_pairs(net.graph, &net.output, 1, math, zn_device_flags(d));
+    must(zn_exec_new(net.graph, &net.output, 1,
+                     &(zn_exec_options){ .pool = pool, .device = d, .math = math, .whole = true }, &e));
+    for (int i = 0; i < 3; i++)
+        for (int64_t k = 0; k < zn_shape_count(net.input[i]->shape); k++)
+            net.input[i]->data[k] = zn_rng_normal(&rng);
+    must(zn_exec_run(e));
+    *count = zn_shape_count(net.output->shape);
+    float *y = malloc(sizeof(float) * (size_t)*count);
+    must(y ? ZN_OK : ZN_ENOMEM);
+    memcpy(y, net.output->data, sizeof(float) * (size_t)*count);
+    zn_exec_free(e);
+    zn_graph_free(net.graph);
+    return y;
+}
+
+static void check_unet(zn_device *d)
+{
+    static const zn_precision math[] = { ZN_PRECISION_F32, ZN_PRECISION_BF16 };
+    zn_model *m;
+    zn_pool *pool;
+    int64_t count;
+    must(zn_pool_new(2, &pool));
+    must(zn_model_random("diffae-compact", 1, &m));
+    for (int i = 0; i < m->count; i++) /* zeros at the ends of branches would hide what is behind them */
+        for (int64_t j = 0; j < zn_shape_count(m->parameters[i].shape); j++)
+            m->parameters[i].data[j] += 0.002f * (float)((i * 7 + j * 3) % 11 - 5);
+    float *want = run_unet(m, pool, NULL, ZN_PRECISION_F32, &count);
+    for (int i = 0; i < 2; i++) {
+        float *got = run_unet(m, pool, d, math[i], &count);
+        expect(i ? "diffae-compact, U-Net in bf16" : "diffae-compact, U-Net", difference(got, want, count),
+               i ? 3e-2 : 2e-5);
+        free(got);
+    }
+    free(want);
+    zn_model_free(m);
+    zn_pool_free(pool);
+}
+
 int main(int argc, char **argv)
 {
     static const char *const names[] = { "taesd", "taef2", "taesana", "zenith-r" };
@@ -219,6 +269,8 @@ int main(int argc, char **argv)
     double gflops, bandwidth;
     zn_device_describe(device, text, sizeof text, &gflops, &bandwidth);
     check_group(device);
+    if (argc < 2 || !strcmp(argv[1], "diffae-compact"))
+        check_unet(device);
     zn_device_close(device);
     const bool emulated = strstr(text, "emulated");
     if (emulated)

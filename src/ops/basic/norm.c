@@ -12,6 +12,7 @@
 
 typedef zn_norm spec;
 
+/* x: a node of its shape. */
 static zn_norm_args args_of(const zn_node *x, const spec *k)
 {
     const int64_t c = zn_channels(x), rows = zn_positions(x);
@@ -46,7 +47,7 @@ static int64_t at_once(const spec *k, int64_t n, bool on_device)
 
 static zn_needs needs_for(const zn_node *n, int64_t maps)
 {
-    zn_norm_args a = args_of(n->source[0], n->attribute);
+    zn_norm_args a = args_of(n, n->attribute);
     a.n = maps;
     const bool narrow = n->source[0]->type != ZN_TYPE_F32;
     return (zn_needs){ .shared_scratch = sizeof(float) * (size_t)zn_norm_scratch(&a),
@@ -55,7 +56,7 @@ static zn_needs needs_for(const zn_node *n, int64_t maps)
 
 static zn_needs needs(const zn_node *n, const zn_prepare *p)
 {
-    return needs_for(n, at_once(n->attribute, args_of(n->source[0], n->attribute).n, p->cpu & ZN_CPU_CUDA));
+    return needs_for(n, at_once(n->attribute, args_of(n, n->attribute).n, p->cpu & ZN_CPU_CUDA));
 }
 
 static void place(zn_norm_args *a, void *scratch)
@@ -83,7 +84,7 @@ static void modulate(zn_norm_args *a, const zn_node *n)
 static void run(const zn_node *n, const zn_launch_context *c)
 {
     const spec *k = n->attribute;
-    zn_norm_args a = args_of(n->source[0], k);
+    zn_norm_args a = args_of(n, k);
     const int64_t all = a.n, step = at_once(k, all, c->device);
     a.n = step;
     a.x_type = n->source[0]->type;
@@ -92,6 +93,10 @@ static void run(const zn_node *n, const zn_launch_context *c)
     a.gamma = n->source[1]->data;
     a.beta = n->source[2]->data;
     modulate(&a, n);
+    if (k->pair) {
+        a.more = n->source[n->source_count - 1]->data;
+        a.split = zn_channels(n->source[0]);
+    }
     const bool narrow = a.x_type != ZN_TYPE_F32 || a.y_type != ZN_TYPE_F32;
     for (int64_t first = 0; first < all; first += step) {
         const int64_t skip = first * a.pixels * a.c;
@@ -106,6 +111,13 @@ static void run(const zn_node *n, const zn_launch_context *c)
         zn_launch(c, zn_k_norm_merge, a.n * a.groups, 1, &a);
         zn_launch(c, narrow ? zn_k_narrow_norm_apply : zn_k_norm_apply, a.n * a.pixels, grain_of(&a), &a);
     }
+}
+
+static zn_node_types types(const zn_node *n, const zn_prepare *p)
+{
+    const unsigned parts = 1u | 1u << (n->source_count - 1);
+    return ((spec *)n->attribute)->pair ? (zn_node_types){ .result = true, .sources = parts, .alike = parts }
+                                        : zn_types_of_map(n, p);
 }
 
 static void gradient(zn_node *n, zn_node *dy)
@@ -132,7 +144,7 @@ const zn_op zn_op_group_norm = { .name = "group_norm",
                                  .shape = shape,
                                  .run = run,
                                  .launches = zn_launches,
-                                 .types = zn_types_of_map,
+                                 .types = types,
                                  .host_types = zn_host_types_of_map,
                                  .gradient = gradient,
                                  .needs = needs,

@@ -50,6 +50,7 @@ typedef struct zn_norm {
     bool pixels;             /* layer norm: every pixel is normalised separately */
     bool scale, shift, gain; /* sources after beta; set by fusion, like act */
     int first[3], whole[3];  /* of these: channels from `first` on of a source that has `whole` */
+    bool pair;               /* the last source has the last channels of x; only on devices */
     zn_activation act;
 } zn_norm;
 /* If n is an activation and all before it, up to two modulations and a norm, is read by nobody else: what the norm

@@ -6,6 +6,7 @@
 #include "base/fail.h"
 #include "io/image/pixels/resample.h"
 #include "models/diffae/diffae_files.h"
+#include "ops/passes/pairs.h"
 #include "train/data/pictures.h"
 
 #include <math.h>
@@ -73,6 +74,7 @@ zn_status zn_diffae_network(zn_diffae *d, zn_part part, int64_t n, zn_diffae_kep
     const int side = zn_diffae_side(d);
     ZN_TRY(zn_model_network(d->model, part, n, side, side, &k->network));
     zn_graph_fuse(k->network.graph, &k->network.output, 1);
+    zn_graph_fuse_pairs(k->network.graph, &k->network.output, 1, d->compute.math, zn_device_flags(d->compute.device));
     k->n = n;
     const zn_exec_options options = { .pool = d->compute.pool,
                                       .device = d->compute.device,

@@ -1,8 +1,8 @@
-/* Group norm, forward, in one launch or two (norm.h).
+/* Group norm, forward, in one launch or three (norm.h).
  *
- * One, where groups are small: a thread block has a group of a map, which its threads keep in registers while its
- * numbers are summed, measured and written. Two otherwise: blocks of pixels are measured first, all groups of them at
- * once; then blocks that write results merge what was measured, each for itself, which takes less time than a launch.
+ * One, where maps are small: a thread block has a group of a map, or as many as have eight channels, which its threads
+ * keep in registers while its numbers are summed, measured and written. Three otherwise: blocks of pixels are measured,
+ * all groups of them at once; what was measured is merged; and results are written.
  * norm.cu has the gradient. */
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/quick.h"
@@ -67,20 +67,26 @@ template <> struct type_of<f16_pair> {
 
 struct group_norm_task {
     zn_norm_args a;
-    int measured, written; /* two launches: thread blocks of each for a map */
+    int blocks; /* three launches: of a map */
 };
 
-struct factor {
+struct alignas(8) factor {
     float by, plus;
 };
 
-/* y = act(by x + plus) for a channel of a map; rate: 1 / deviation of its group. */
-static __device__ factor factor_of(const zn_norm_args &a, int64_t map, int c, double mean, double rate)
+/* What a channel of a map is multiplied with and what is added to it after its normalisation. */
+static __device__ factor own_factor(const zn_norm_args &a, int64_t map, int c)
 {
-    const double gain = 1 + (a.gain ? (double)a.gain[map * a.gain_step + c] : 0);
-    const double own = 1 + (a.scale ? (double)a.scale[map * a.scale_step + c] : 0);
-    const double shift = a.shift ? (double)a.shift[map * a.shift_step + c] : 0, by = rate * (double)a.gamma[c];
-    return factor{ (float)(by * own * gain), (float)((((double)a.beta[c] - mean * by) * own + shift) * gain) };
+    const float gain = 1 + (a.gain ? a.gain[map * a.gain_step + c] : 0);
+    const float own = 1 + (a.scale ? a.scale[map * a.scale_step + c] : 0);
+    const float shift = a.shift ? a.shift[map * a.shift_step + c] : 0;
+    return factor{ a.gamma[c] * own * gain, (a.beta[c] * own + shift) * gain };
+}
+
+/* y = act(by x + plus); rate: 1 / deviation of the group. */
+static __device__ factor whole_factor(const factor &own, float mean, float rate)
+{
+    return factor{ rate * own.by, own.plus - mean * rate * own.by };
 }
 
 static __device__ float activated(const zn_norm_args &a, float v)
@@ -103,64 +109,88 @@ template <typename T, int N> static __device__ void write_results(const zn_norm_
     }
 }
 
+/* Pieces of x and of the map beside it. */
+template <typename T, int N> struct piece_source {
+    const numbers<T, N> *at; /* of pixel 0 */
+    int row;                 /* from pixel to pixel */
+};
+template <typename T, int N> static __device__ piece_source<T, N> source_of(const zn_norm_args &a, int column)
+{
+    const int all = a.c / N, split = a.more ? a.split / N : all;
+    return column < split
+               ? piece_source<T, N>{ reinterpret_cast<const numbers<T, N> *>(a.x) + column, split }
+               : piece_source<T, N>{ reinterpret_cast<const numbers<T, N> *>(a.more) + column - split, all - split };
+}
+
 /* ---- one launch ---- */
 
 enum { HELD = 8 /* pieces of a thread */, MOST_THREADS = 1024, MOST_WIDE = 4096 };
 
-/* The sum of the values of all threads in a fixed order; every thread gets it. sums: one number per warp. */
-static __device__ double sum_of_block(double value, double *sums)
+/* The sums over all threads, in a fixed order; every thread gets them. warps: a number for each warp and group. */
+template <int G> static __device__ void sum_groups(float (&values)[G], float *warps)
 {
-    const int lane = (int)threadIdx.x % 32, warps = (int)blockDim.x / 32;
-    value = sum_of_warp(value);
-    __syncthreads(); /* all threads have read the previous sums */
-    if (lane == 0)
-        sums[threadIdx.x / 32] = value;
+    const int lane = (int)threadIdx.x % 32, count = (int)blockDim.x / 32;
+#pragma unroll
+    for (int g = 0; g < G; g++) {
+        values[g] = sum_of_warp(values[g]);
+        if (lane == 0)
+            warps[g * 32 + threadIdx.x / 32] = values[g];
+    }
     __syncthreads();
-    return sum_of_warp(lane < warps ? sums[lane] : 0.0);
+#pragma unroll
+    for (int g = 0; g < G; g++)
+        values[g] = sum_of_warp(lane < count ? warps[g * 32 + lane] : 0.0f);
 }
 
-template <typename T, int N> __global__ void __launch_bounds__(MOST_THREADS, 1) norm_held(group_norm_task t)
+/* G: groups of a piece; if there are more than one, a slice is a piece, otherwise a group. */
+template <typename T, int N, int G> __global__ void __launch_bounds__(MOST_THREADS, 1) norm_held(group_norm_task t)
 {
     extern __shared__ __align__(16) float zn_cuda_shared[];
-    double *const sums = reinterpret_cast<double *>(zn_cuda_shared);
-    factor *const factors = reinterpret_cast<factor *>(sums + MOST_THREADS / 32);
+    float *const warps = zn_cuda_shared;
+    factor *const factors = reinterpret_cast<factor *>(warps + 2 * G * 32);
     const zn_norm_args &a = t.a;
-    const int width = a.c / a.groups, each = width / N, row = a.c / N;
-    const int64_t map = blockIdx.x / (unsigned)a.groups;
-    const int first = (int)(blockIdx.x % (unsigned)a.groups) * width, pieces = (int)a.pixels * each;
-    const int64_t start = (map * a.pixels * a.c + first) / N;
-    const numbers<T, N> *const x = reinterpret_cast<const numbers<T, N> *>(a.x) + start;
-    numbers<T, N> held[HELD];
-    float sum = 0, square = 0;
+    const int width = a.c / a.groups * G, each = width / N, row = a.c / N, slices = a.groups / G;
+    const int64_t map = blockIdx.x / (unsigned)slices;
+    const int first = (int)(blockIdx.x % (unsigned)slices) * width, pieces = (int)a.pixels * each;
+    numbers<T, N> held[HELD] = {};
 #pragma unroll
     for (int i = 0; i < HELD; i++) {
         const int at = (int)threadIdx.x + i * (int)blockDim.x;
-        if (at < pieces)
-            held[i] = x[(int64_t)(at / each) * row + at % each];
+        if (at < pieces) {
+            const piece_source<T, N> x = source_of<T, N>(a, first / N + at % each);
+            held[i] = x.at[(map * a.pixels + at / each) * x.row];
+        }
     }
-#pragma unroll
-    for (int i = 0; i < HELD; i++)
-        if ((int)threadIdx.x + i * (int)blockDim.x < pieces) {
-            float v[N];
-            held[i].get(v);
-#pragma unroll
-            for (int k = 0; k < N; k++)
-                sum += v[k];
-        }
-    const double count = (double)a.pixels * width, mean = sum_of_block((double)sum, sums) / count;
-#pragma unroll
-    for (int i = 0; i < HELD; i++)
-        if ((int)threadIdx.x + i * (int)blockDim.x < pieces) {
-            float v[N];
-            held[i].get(v);
-#pragma unroll
-            for (int k = 0; k < N; k++)
-                square += (v[k] - (float)mean) * (v[k] - (float)mean);
-        }
-    const double rate = 1 / sqrt(sum_of_block((double)square, sums) / count + (double)a.eps);
     for (int c = (int)threadIdx.x; c < width; c += (int)blockDim.x)
-        factors[c] = factor_of(a, map, first + c, mean, rate);
-    __syncthreads();
+        factors[c] = own_factor(a, map, first + c);
+    float sums[G] = {}, squares[G] = {};
+#pragma unroll
+    for (int i = 0; i < HELD; i++)
+        if ((int)threadIdx.x + i * (int)blockDim.x < pieces) {
+            float v[N];
+            held[i].get(v);
+#pragma unroll
+            for (int k = 0; k < N; k++)
+                sums[k / (N / G)] += v[k];
+        }
+    const float count = (float)a.pixels * (float)(a.c / a.groups);
+    sum_groups<G>(sums, warps);
+#pragma unroll
+    for (int g = 0; g < G; g++)
+        sums[g] /= count;
+#pragma unroll
+    for (int i = 0; i < HELD; i++)
+        if ((int)threadIdx.x + i * (int)blockDim.x < pieces) {
+            float v[N];
+            held[i].get(v);
+#pragma unroll
+            for (int k = 0; k < N; k++)
+                squares[k / (N / G)] += (v[k] - sums[k / (N / G)]) * (v[k] - sums[k / (N / G)]);
+        }
+    sum_groups<G>(squares, warps + G * 32);
+#pragma unroll
+    for (int g = 0; g < G; g++)
+        squares[g] = 1 / sqrtf(squares[g] / count + a.eps);
 #pragma unroll
     for (int i = 0; i < HELD; i++) {
         const int at = (int)threadIdx.x + i * (int)blockDim.x;
@@ -170,14 +200,14 @@ template <typename T, int N> __global__ void __launch_bounds__(MOST_THREADS, 1) 
         held[i].get(v);
 #pragma unroll
         for (int k = 0; k < N; k++) {
-            const factor f = factors[at % each * N + k];
+            const factor f = whole_factor(factors[at % each * N + k], sums[k / (N / G)], squares[k / (N / G)]);
             v[k] = activated(a, f.by * v[k] + f.plus);
         }
-        write_results<T, N>(a, (start + (int64_t)(at / each) * row + at % each) * N, v);
+        write_results<T, N>(a, ((map * a.pixels + at / each) * row + first / N + at % each) * N, v);
     }
 }
 
-/* ---- two launches ---- */
+/* ---- three launches ---- */
 
 /* Mean and squared deviations of some numbers of each of N channels. */
 template <int N> struct spread {
@@ -205,23 +235,23 @@ static __device__ span span_of(const zn_norm_args &a, int parts)
     return span{ map, begin < a.pixels ? begin : a.pixels, end < a.pixels ? end : a.pixels };
 }
 
-enum { FLIGHT = 8 }; /* pixels whose loads are in flight */
+enum { FLIGHT = 4 /* pixels whose loads are in flight */, RESIDENT = 4 /* blocks of a multiprocessor */ };
 
 /* Of a thread's pixels of N channels: deviations are taken from the mean of the first of them, which is near enough to
  * the mean of all that no digits are lost. */
 template <typename T, int N>
 static __device__ spread<N> measure(const zn_norm_args &a, const span &s, int lane, int lanes, int column)
 {
-    const int row = a.c / N;
-    const numbers<T, N> *const x = reinterpret_cast<const numbers<T, N> *>(a.x) + s.map * a.pixels * row + column;
+    const piece_source<T, N> from = source_of<T, N>(a, column);
+    const numbers<T, N> *const x = from.at + s.map * a.pixels * from.row;
     float near[N] = {}, sums[N] = {}, squares[N] = {};
     int count = 0;
     for (int64_t p = s.begin + lane; p < s.end; p += (int64_t)FLIGHT * lanes) {
-        numbers<T, N> held[FLIGHT];
+        numbers<T, N> held[FLIGHT] = {};
 #pragma unroll
         for (int i = 0; i < FLIGHT; i++)
             if (p + (int64_t)i * lanes < s.end)
-                held[i] = x[(p + (int64_t)i * lanes) * row];
+                held[i] = x[(p + (int64_t)i * lanes) * from.row];
         if (count == 0) {
             int some = 0;
 #pragma unroll
@@ -263,11 +293,11 @@ static __device__ spread<N> measure(const zn_norm_args &a, const span &s, int la
 }
 
 /* For each block: the means of all groups, then their squared deviations. */
-template <typename T, int N> __global__ void __launch_bounds__(THREADS, 2) norm_measure(group_norm_task t)
+template <typename T, int N> __global__ void __launch_bounds__(THREADS, RESIDENT) norm_measure(group_norm_task t)
 {
     extern __shared__ __align__(16) float zn_cuda_shared[];
     const zn_norm_args &a = t.a;
-    const span part = span_of(a, t.measured);
+    const span part = span_of(a, t.blocks);
     const int columns = a.c / N, width = a.c / a.groups;
     const row_share s = row_share_of(columns);
     spread<N> *const all = reinterpret_cast<spread<N> *>(zn_cuda_shared);
@@ -302,25 +332,25 @@ template <typename T, int N> __global__ void __launch_bounds__(THREADS, 2) norm_
 struct merging {
     double sum, product, square;
 };
-struct moments {
-    double mean, rate;
-};
 
-/* Mean and 1 / deviation of each group of a map. Lanes have groups, warps share the blocks. */
-static __device__ void merge_groups(const group_norm_task &t, int64_t map, merging *shared, moments *to)
+/* The factors of all channels of a map, a thread block for each. Lanes have groups, warps share the blocks. */
+__global__ void __launch_bounds__(THREADS, 1) norm_factors(group_norm_task t)
 {
     enum { WARPS = THREADS / 32 };
+    extern __shared__ __align__(16) float zn_cuda_shared[];
+    merging *const parts = reinterpret_cast<merging *>(zn_cuda_shared);
+    float *const means = reinterpret_cast<float *>(parts + THREADS), *const rates = means + 32;
     const zn_norm_args &a = t.a;
-    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
-    const float *const from = a.partial + map * t.measured * 2 * a.groups;
-    const int64_t size = (a.pixels + t.measured - 1) / t.measured;
-    const double count = (double)a.pixels * (a.c / a.groups);
+    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32, width = a.c / a.groups;
+    const int64_t map = blockIdx.x, size = (a.pixels + t.blocks - 1) / t.blocks;
+    const float *const from = a.partial + map * t.blocks * 2 * a.groups;
+    factor *const to = reinterpret_cast<factor *>(a.table) + map * a.c;
     for (int first = 0; first < a.groups; first += 32) {
         const int g = first + lane;
         merging own = {};
         if (g < a.groups) {
 #pragma unroll 8
-            for (int b = warp; b < t.measured; b += WARPS) {
+            for (int b = warp; b < t.blocks; b += WARPS) {
                 const int64_t left = a.pixels - b * size, pixels = left < size ? (left > 0 ? left : 0) : size;
                 const double mean = (double)from[(int64_t)b * 2 * a.groups + g];
                 own.sum += (double)pixels * mean;
@@ -328,51 +358,52 @@ static __device__ void merge_groups(const group_norm_task &t, int64_t map, mergi
                 own.square += (double)from[((int64_t)b * 2 + 1) * a.groups + g];
             }
         }
-        __syncthreads();
-        shared[threadIdx.x] = own;
+        __syncthreads(); /* all have read the previous ones */
+        parts[threadIdx.x] = own;
         __syncthreads();
         if (warp == 0 && g < a.groups) {
             merging all = {};
             for (int i = 0; i < WARPS; i++) {
-                all.sum += shared[i * 32 + lane].sum;
-                all.product += shared[i * 32 + lane].product;
-                all.square += shared[i * 32 + lane].square;
+                all.sum += parts[i * 32 + lane].sum;
+                all.product += parts[i * 32 + lane].product;
+                all.square += parts[i * 32 + lane].square;
             }
-            const double width = (double)(a.c / a.groups), mean = all.sum * width / count;
-            const double between = all.product * width - mean * mean * count;
-            to[g] = moments{ mean, 1 / sqrt((all.square + (between > 0 ? between : 0)) / count + (double)a.eps) };
+            const double pixels = (double)a.pixels, mean = all.sum / pixels;
+            const double between = (all.product - mean * mean * pixels) * width;
+            means[lane] = (float)mean;
+            rates[lane] =
+                (float)(1 / sqrt((all.square + (between > 0 ? between : 0)) / (pixels * width) + (double)a.eps));
         }
+        __syncthreads();
+        const int last = first + 32 < a.groups ? first + 32 : a.groups;
+        for (int c = first * width + (int)threadIdx.x; c < last * width; c += THREADS)
+            to[c] = whole_factor(own_factor(a, map, c), means[c / width - first], rates[c / width - first]);
     }
-    __syncthreads();
 }
 
-template <typename T, int N> __global__ void __launch_bounds__(THREADS, 2) norm_write(group_norm_task t)
+template <typename T, int N> __global__ void __launch_bounds__(THREADS, RESIDENT) norm_write(group_norm_task t)
 {
-    extern __shared__ __align__(16) float zn_cuda_shared[];
-    merging *const shared = reinterpret_cast<merging *>(zn_cuda_shared);
-    moments *const groups = reinterpret_cast<moments *>(shared + THREADS);
     const zn_norm_args &a = t.a;
-    const span part = span_of(a, t.written);
-    const int columns = a.c / N, width = a.c / a.groups;
+    const span part = span_of(a, t.blocks);
+    const int columns = a.c / N;
     const row_share s = row_share_of(columns);
-    merge_groups(t, part.map, shared, groups);
     if (s.lane >= s.lanes)
         return;
     const int64_t start = part.map * a.pixels * columns;
-    const numbers<T, N> *const x = reinterpret_cast<const numbers<T, N> *>(a.x) + start;
+    const factor *const factors = reinterpret_cast<const factor *>(a.table) + part.map * a.c;
     for (int column = s.column; column < columns; column += s.width) {
         factor f[N];
 #pragma unroll
-        for (int k = 0; k < N; k++) {
-            const moments m = groups[(column * N + k) / width];
-            f[k] = factor_of(a, part.map, column * N + k, m.mean, m.rate);
-        }
+        for (int k = 0; k < N; k++)
+            f[k] = factors[column * N + k];
+        const piece_source<T, N> from = source_of<T, N>(a, column);
+        const numbers<T, N> *const x = from.at + part.map * a.pixels * from.row;
         for (int64_t p = part.begin + s.lane; p < part.end; p += (int64_t)FLIGHT * s.lanes) {
-            numbers<T, N> held[FLIGHT];
+            numbers<T, N> held[FLIGHT] = {};
 #pragma unroll
             for (int i = 0; i < FLIGHT; i++)
                 if (p + (int64_t)i * s.lanes < part.end)
-                    held[i] = x[(p + (int64_t)i * s.lanes) * columns + column];
+                    held[i] = x[(p + (int64_t)i * s.lanes) * from.row];
 #pragma unroll
             for (int i = 0; i < FLIGHT; i++)
                 if (p + (int64_t)i * s.lanes < part.end) {
@@ -397,70 +428,93 @@ static int piece_of(const zn_norm_args &a, int width)
     const int most = a.x_type == ZN_TYPE_F32 ? 4 : 8;
     const uintptr_t size = zn_type_size(a.x_type), y_size = zn_type_size(a.y_type);
     int piece = most;
-    while (piece > 1 && (width % piece || (uintptr_t)a.x % (piece * size) || (uintptr_t)a.y % (piece * y_size)))
+    while (piece > 1 && (width % piece || a.split % piece || (uintptr_t)a.x % (piece * size) ||
+                         (uintptr_t)a.more % (piece * size) || (uintptr_t)a.y % (piece * y_size)))
         piece /= 2;
     return a.x_type == ZN_TYPE_F32 && piece == 2 ? 1 : piece;
 }
 
-template <typename T> static norm_kernel held_kernel(int piece)
+/* How norm_held would do it. */
+struct held_plan {
+    int piece, groups;      /* channels of a piece, groups of a slice */
+    int64_t slices, pieces; /* of all maps; of a slice */
+};
+
+static held_plan plan_held(const zn_norm_args &a)
+{
+    const int width = a.c / a.groups, most = a.x_type == ZN_TYPE_F32 ? 4 : 8;
+    held_plan h = { piece_of(a, width), 1, 0, 0 };
+    if (width < most && most % width == 0 && a.groups % (most / width) == 0 && piece_of(a, most) == most &&
+        a.c % most == 0 && a.pixels <= (int64_t)HELD * MOST_THREADS / 8) {
+        h.piece = most;
+        h.groups = most / width;
+    }
+    h.slices = a.n * (a.groups / h.groups);
+    h.pieces = a.pixels * (width * h.groups / h.piece);
+    return h;
+}
+
+/* Large maps are read faster in whole pixels. */
+static bool fits(const zn_norm_args &a, const held_plan &h)
+{
+    const int64_t bytes = a.n * a.pixels * a.c * (int64_t)zn_type_size(a.x_type), most = 40 << 20;
+    return h.pieces <= (int64_t)HELD * MOST_THREADS && a.c / a.groups <= MOST_WIDE && (bytes <= most || a.pixels == 1);
+}
+
+template <typename T> static norm_kernel held_kernel(const held_plan &h)
 {
     if constexpr (type_of<T>::TYPE == ZN_TYPE_F32)
-        return piece == 4 ? norm_held<T, 4> : norm_held<T, 1>;
+        return h.groups == 4   ? norm_held<T, 4, 4>
+               : h.groups == 2 ? norm_held<T, 4, 2>
+               : h.piece == 4  ? norm_held<T, 4, 1>
+                               : norm_held<T, 1, 1>;
     else
-        return piece == 8   ? norm_held<T, 8>
-               : piece == 4 ? norm_held<T, 4>
-               : piece == 2 ? norm_held<T, 2>
-                            : norm_held<T, 1>;
+        return h.groups == 8   ? norm_held<T, 8, 8>
+               : h.groups == 4 ? norm_held<T, 8, 4>
+               : h.groups == 2 ? norm_held<T, 8, 2>
+               : h.piece == 8  ? norm_held<T, 8, 1>
+               : h.piece == 4  ? norm_held<T, 4, 1>
+               : h.piece == 2  ? norm_held<T, 2, 1>
+                               : norm_held<T, 1, 1>;
 }
 
-/* Where a group has few neighbouring channels, most of what is read is not used. */
-static bool is_held(const zn_norm_args &a, int piece)
+template <typename T> static void launch_held(zn_device *d, const group_norm_task &t, const held_plan &h)
 {
-    enum { SECTOR_HALF = 16, FEW_PIXELS = 1 << 17 };
-    const int width = a.c / a.groups;
-    return a.pixels * (width / piece) <= (int64_t)HELD * MOST_THREADS && width <= MOST_WIDE &&
-           (width * zn_type_size(a.x_type) >= SECTOR_HALF || a.n * a.groups * a.pixels <= FEW_PIXELS);
-}
-
-template <typename T> static void launch_held(zn_device *d, const group_norm_task &t, int piece)
-{
-    const int width = t.a.c / t.a.groups;
-    const int64_t pieces = t.a.pixels * (width / piece);
     unsigned threads = 32;
-    while (threads < MOST_THREADS && 2 * threads < pieces)
+    while (threads < MOST_THREADS && threads < h.pieces)
         threads *= 2;
-    launch(d, held_kernel<T>(piece), dim3((unsigned)(t.a.n * t.a.groups)), threads,
-           sizeof(double) * (MOST_THREADS / 32) + sizeof(factor) * (size_t)width, t);
+    launch(d, held_kernel<T>(h), dim3((unsigned)h.slices), threads,
+           sizeof(float) * 64 * (size_t)h.groups + sizeof(factor) * (size_t)(t.a.c / t.a.groups * h.groups), t);
 }
 
-template <typename T, int N> static void launch_both(zn_device *d, group_norm_task t)
+template <typename T, int N> static void launch_three(zn_device *d, group_norm_task t)
 {
-    const int64_t least = 16, share = 128 / t.a.n;
-    t.measured = (int)zn_least(zn_norm_blocks(&t.a), share > least ? share : least);
-    t.written = (int)zn_least(t.a.pixels, (4 * (int64_t)d->processors + t.a.n - 1) / t.a.n);
+    const int64_t blocks = 2048, most = 512, each = blocks / t.a.n > most ? most : blocks / t.a.n;
+    t.blocks = (int)zn_least(zn_norm_blocks(&t.a), each < 1 ? 1 : each);
     const norm_kernel measure = norm_measure<T, N>, write = norm_write<T, N>;
-    launch(d, measure, dim3((unsigned)(t.a.n * t.measured)), THREADS,
-           THREADS * sizeof(spread<N>) + 2 * sizeof(float) * (size_t)t.a.c, t);
-    launch(d, write, dim3((unsigned)(t.a.n * t.written)), THREADS,
-           THREADS * sizeof(merging) + sizeof(moments) * (size_t)t.a.groups, t);
+    const dim3 grid((unsigned)(t.a.n * t.blocks));
+    launch(d, measure, grid, THREADS, THREADS * sizeof(spread<N>) + 2 * sizeof(float) * (size_t)t.a.c, t);
+    launch(d, norm_factors, dim3((unsigned)t.a.n), THREADS, THREADS * sizeof(merging) + 64 * sizeof(float), t);
+    launch(d, write, grid, THREADS, 0, t);
 }
 
 template <typename T> static void launch_type(zn_device *d, const group_norm_task &t)
 {
     constexpr int MOST = type_of<T>::TYPE == ZN_TYPE_F32 ? 4 : 8;
-    const int piece = piece_of(t.a, t.a.c / t.a.groups);
-    if (is_held(t.a, piece))
-        launch_held<T>(d, t, piece);
+    const held_plan h = plan_held(t.a);
+    if (fits(t.a, h))
+        launch_held<T>(d, t, h);
     else if (piece_of(t.a, t.a.c) == MOST)
-        launch_both<T, MOST>(d, t);
+        launch_three<T, MOST>(d, t);
     else
-        launch_both<T, 1>(d, t);
+        launch_three<T, 1>(d, t);
 }
 
 extern "C" void zn_cuda_group_norm(zn_device *d, const void *args, int64_t)
 {
-    group_norm_task t = { *static_cast<const zn_norm_args *>(args), 0, 0 };
+    group_norm_task t = { *static_cast<const zn_norm_args *>(args), 0 };
     to_device(d, t.a.x);
+    to_device(d, t.a.more);
     to_device(d, t.a.y);
     to_device(d, t.a.gamma);
     to_device(d, t.a.beta);
@@ -468,6 +522,7 @@ extern "C" void zn_cuda_group_norm(zn_device *d, const void *args, int64_t)
     to_device(d, t.a.shift);
     to_device(d, t.a.gain);
     to_device(d, t.a.partial);
+    to_device(d, t.a.table);
     if (t.a.x_type == ZN_TYPE_F32)
         launch_type<float>(d, t);
     else if (t.a.x_type == ZN_TYPE_BF16)

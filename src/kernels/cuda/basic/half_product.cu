@@ -4,7 +4,7 @@
 #include "kernels/cuda/half.h"
 #include "kernels/cuda/vector.h"
 
-enum { DEPTH = 32, STAGES = 4, EIGHT = 8, WARP = 32, DEPTH_ROW = DEPTH + EIGHT };
+enum { DEPTH = 32, EIGHT = 8, WARP = 32, DEPTH_ROW = DEPTH + EIGHT };
 
 /* How 8 warps share a tile of the result: WARPS_M x WARPS_N warps with MF x NF fragments each. TURNED: the right factor
  * lies as [depth][columns]. */
@@ -19,7 +19,8 @@ template <int WARPS_M_, int WARPS_N_, int MF_, int NF_, bool TURNED_> struct pla
         COLUMNS = WARPS_N * NF * 8,
         LEFT = ROWS * DEPTH_ROW,
         RIGHT_ROW = TURNED_ ? COLUMNS + EIGHT : DEPTH_ROW,
-        STAGE = LEFT + (TURNED_ ? DEPTH : COLUMNS) * RIGHT_ROW /* numbers */
+        STAGE = LEFT + (TURNED_ ? DEPTH : COLUMNS) * RIGHT_ROW, /* numbers */
+        STAGES = MF_ == 1 ? 8 : 4                               /* small tiles wait for memory more than for products */
     };
 };
 
@@ -44,7 +45,10 @@ static __device__ void copy_rows(const void *from, int64_t stride, int64_t depth
 template <typename P>
 static __device__ void copy_stage(const half_product &t, int64_t row, int64_t column, int64_t k, uint16_t *to)
 {
-    copy_rows<P::ROWS>(t.x, t.x_stride, t.depth, t.rows, row, k, to);
+    if (t.more && k >= t.split)
+        copy_rows<P::ROWS>(t.more, t.depth - t.split, t.depth - t.split, t.rows, row, k - t.split, to);
+    else
+        copy_rows<P::ROWS>(t.x, t.x_stride, t.more ? t.split : t.depth, t.rows, row, k, to);
     if constexpr (!P::TURNED) {
         copy_rows<P::COLUMNS>(t.w, t.w_stride, t.depth, t.columns, column, k, to + P::LEFT);
     } else {
@@ -137,19 +141,19 @@ template <typename P, typename T> __global__ void __launch_bounds__(THREADS, 2) 
     const int64_t row = (int64_t)blockIdx.x * P::ROWS, column = (int64_t)blockIdx.y * P::COLUMNS;
     const int64_t slices = (t.depth + DEPTH - 1) / DEPTH;
     float sums[P::MF][P::NF][4] = {};
-    for (int i = 0; i < STAGES - 1; i++) {
+    for (int i = 0; i < P::STAGES - 1; i++) {
         if (i < slices)
             copy_stage<P>(t, row, column, i * DEPTH, shared + i * P::STAGE);
         copy_commit();
     }
     for (int64_t i = 0; i < slices; i++) {
-        copy_wait<STAGES - 2>(); /* slice i has arrived for this thread, */
-        __syncthreads();         /* for all threads, and all have read the previous stage */
-        const int64_t next = i + STAGES - 1;
+        copy_wait<P::STAGES - 2>(); /* slice i has arrived for this thread, */
+        __syncthreads();            /* for all threads, and all have read the previous stage */
+        const int64_t next = i + P::STAGES - 1;
         if (next < slices)
-            copy_stage<P>(t, row, column, next * DEPTH, shared + next % STAGES * P::STAGE);
+            copy_stage<P>(t, row, column, next * DEPTH, shared + next % P::STAGES * P::STAGE);
         copy_commit();
-        multiply_stage<P, T>(shared + i % STAGES * P::STAGE, sums);
+        multiply_stage<P, T>(shared + i % P::STAGES * P::STAGE, sums);
     }
     write_tile<P>(t, row, column, sums);
 }
@@ -162,7 +166,7 @@ template <typename P, typename T> static void launch_tiles(zn_device *d, const h
 {
     void (*const kernel)(half_product) = multiply_half<P, T>;
     const dim3 grid((unsigned)parts_of(p.rows, P::ROWS), (unsigned)parts_of(p.columns, P::COLUMNS));
-    launch(d, kernel, grid, THREADS, sizeof(uint16_t) * STAGES * P::STAGE, p);
+    launch(d, kernel, grid, THREADS, sizeof(uint16_t) * P::STAGES * P::STAGE, p);
 }
 
 /* Small tiles if large ones would leave most of the GPU idle. */

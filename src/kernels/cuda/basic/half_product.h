@@ -27,6 +27,10 @@ typedef struct half_product {
     bool x_turned;                    /* only zn_cuda_blas_product */
     int64_t y_stride;                 /* 0: columns; otherwise even */
     const float *x_scales, *w_scales; /* E4M3: of rows and columns, or NULL */
+    /* Only zn_cuda_half_product: [rows][depth - split], what x has no columns for; NULL: none. split: a multiple of 32.
+     */
+    const void *more;
+    int64_t split;
 } half_product;
 
 /* Every element is the same sum for any number of rows. */

@@ -6,6 +6,7 @@
 extern "C" {
 #include "kernels/conv_grad.h"
 #include "kernels/cuda/conv/conv.h"
+#include "kernels/pair.h"
 
 void zn_cuda_conv_grad_bf16(zn_device *d, const void *args, int64_t units);
 }
@@ -52,6 +53,30 @@ static void multiply(zn_device *d, const void *args, bool library)
             zn_cuda_rounded(d, a.bias, ZN_TYPE_F32, a.s.cout, ZN_TYPE_BF16, after(a.workspace, a.x_type, count));
     if (!library || !zn_cuda_blas_product(d, p))
         zn_cuda_half_product(d, p);
+}
+
+extern "C" void zn_cuda_pair_product(zn_device *d, const void *args, int64_t)
+{
+    zn_pair_args a = *static_cast<const zn_pair_args *>(args);
+    to_device(d, a.x);
+    to_device(d, a.more);
+    to_device(d, a.w);
+    to_device(d, a.bias);
+    to_device(d, a.y);
+    if (a.type == ZN_TYPE_F32)
+        to_device(d, a.workspace);
+    const int64_t count = a.rows * a.split;
+    half_product p = {};
+    p.x = zn_cuda_rounded(d, a.x, a.type, count, ZN_TYPE_BF16, a.workspace), p.x_stride = a.split;
+    p.more = zn_cuda_rounded(d, a.more, a.type, a.rows * a.rest, ZN_TYPE_BF16, after(a.workspace, a.type, count)),
+    p.split = a.split;
+    p.w = a.w, p.w_stride = a.cout;
+    p.rows = a.rows, p.depth = a.split + a.rest, p.columns = a.cout;
+    p.turned = true;
+    p.type = ZN_TYPE_BF16;
+    p.bias = a.bias;
+    p.y = a.y, p.y_type = a.type;
+    zn_cuda_half_product(d, p);
 }
 
 extern "C" {

@@ -115,7 +115,7 @@ static __device__ void add_values(const attention_task &t, int64_t unit, const u
 {
     const int lane = (int)threadIdx.x % 32, g = lane / 4, q = lane % 4;
     const uint16_t *const v = head_of(t, t.a.v, unit, t.share) + column + 8 * g;
-#pragma unroll 2
+#pragma unroll 4
     for (int key = begin; key < end; key += 16) {
         eight x[4] = {};
 #pragma unroll

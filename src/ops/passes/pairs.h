@@ -1,0 +1,14 @@
+/* Concatenations that nobody needs as a map (conv/pair.c). */
+#ifndef ZN_OPS_PAIRS_H
+#define ZN_OPS_PAIRS_H
+
+#include "ops/passes/fuse.h"
+
+extern const zn_op zn_op_pair_product;
+
+/* Where all who read a concatenation of two maps, norms and 1x1 convolutions, can read its parts instead, they do. For
+ * networks on a device whose maps are bf16 and which are not trained; otherwise nothing changes. After zn_graph_fuse.
+ */
+void zn_graph_fuse_pairs(zn_graph *g, zn_node *const *outputs, int count, zn_precision math, uint32_t cpu);
+
+#endif
