@@ -139,7 +139,7 @@ static void gradients_of_zenith_f2_are_those_of_differences(void **state)
     setting s = { .graph = zn_graph_new() };
     s.x = zn_graph_input(s.graph, "x", ZN_SHAPE(1, 16, 24, 3));
     s.y = a->encode((zn_scope){ s.graph, a->scope[ZN_ENCODER] }, s.x, k);
-    setting_check_gradients(&s, 2e-6f);
+    setting_check_gradients(&s, 2e-5f); /* below, rounding: on AVX-512 1 % at 2e-6; above 6e-5, bends */
 }
 
 int main(void)
