@@ -401,9 +401,9 @@ def reload_during_job(desk, files, _):
     page = desk.open("restore")
     page.get_by_label("Photos", exact=True).set_input_files(os.path.join(os.path.dirname(files[0]), "..", "large.png"))
     desk.press("Start")
-    page.locator(".job").first.wait_for()
+    page.locator(".job", has_text="large.png").first.wait_for()
     page.reload()
-    page.locator(".job").first.wait_for()  # the server still works on it, and the page knows
+    page.locator(".job", has_text="large.png").first.wait_for()  # the server still works on it, and the page knows
     page.wait_for_function("() => /done/.test(document.querySelector('.job').innerText)")
 
 
@@ -536,7 +536,7 @@ def server_restart(desk, files, _):
     page = desk.open("restore")
     page.get_by_label("Photos", exact=True).set_input_files(os.path.join(os.path.dirname(files[0]), "..", "huge.jpg"))
     desk.press("Start")
-    page.locator(".job").first.wait_for()
+    page.locator(".job:not(.ended)").first.wait_for()  # the server has it; jobs of earlier cases have ended
     desk.server.process.kill()
     desk.server.process.wait()
     page.wait_for_function("() => /server/.test(document.querySelector('.job').innerText)")
