@@ -1,4 +1,4 @@
-/* Group norm over feature maps [n][pixels][c] with all that follows it in a network that trains, as one layer:
+/* Group norm over feature maps [n][pixels][c] with the layers after it in a network that is trained, as one layer:
  *
  *     v = ((xh gamma + beta) (1 + scale) + shift) (1 + gain)     xh: x normalised in its group of c / groups channels
  *     y = dropout(v / (1 + exp(-v)))                             as kernels/dropout.h

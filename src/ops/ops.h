@@ -72,7 +72,7 @@ zn_node *zn_mean(zn_node *x);     /* scalar [1] */
 /* Concatenates feature maps along channels, and takes a range of channels of a map. */
 zn_node *zn_concat(zn_node *a, zn_node *b);
 zn_node *zn_slice_channels(zn_node *x, int first, int count);
-/* What n takes channels of, from *first on, and how many that has; n itself if it is no slice. */
+/* What n takes channels of, from *first on, and how many that has; n itself if it is not a slice. */
 zn_node *zn_slice_whole(zn_node *n, int *first, int *whole);
 
 /* Videos [T,H,W,C]: frame t is frame from[t] of the concatenated sources, or zeros if from[t] < 0. */

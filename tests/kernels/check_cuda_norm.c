@@ -312,14 +312,14 @@ static void check_pair(int64_t rows, int first, int rest, int cout, zn_type type
                        .cout = cout };
     zn_k_pair_product(&a, (zn_range){ 0, rows, NULL });
     a.x = map, a.more = map_more, a.y = y, a.type = type;
-    float *room = cuda_shared_new((int64_t)(zn_pair_workspace(&a) / sizeof(float)) + 1, NAN);
-    a.workspace = room;
+    float *workspace = cuda_shared_new((int64_t)(zn_pair_workspace(&a) / sizeof(float)) + 1, NAN);
+    a.workspace = workspace;
     cuda_start(zn_k_pair_product, rows, &a);
     float *const result = type == ZN_TYPE_F32 ? y : cuda_map_fetch(y, rows * cout, type);
     cuda_compare("pair_product", result, want, rows * cout, 5e-3);
     if (result != y)
         cuda_result_free(result);
-    float *const all[] = { x, more, w, bias, map, map_more, narrow, room };
+    float *const all[] = { x, more, w, bias, map, map_more, narrow, workspace };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         cuda_shared_free(all[i]);
     cuda_result_free(y);

@@ -242,7 +242,7 @@ static void check_unet(zn_device *d)
     int64_t count;
     must(zn_pool_new(2, &pool));
     must(zn_model_random("diffae-compact", 1, &m));
-    for (int i = 0; i < m->count; i++) /* zeros at the ends of branches would hide what is behind them */
+    for (int i = 0; i < m->count; i++) /* zeros at the ends of branches would hide what comes after them */
         for (int64_t j = 0; j < zn_shape_count(m->parameters[i].shape); j++)
             m->parameters[i].data[j] += 0.002f * (float)((i * 7 + j * 3) % 11 - 5);
     float *want = run_unet(m, pool, NULL, ZN_PRECISION_F32, &count);

@@ -13,7 +13,7 @@ set -u
 root=$1
 cd "$root" || exit 99
 failed=0
-# The commands of diffusion autoencoders, and their room; names of bundled weights may stand in any text.
+# The commands of diffusion autoencoders, and their folder; names of bundled weights may stand in any text.
 own='^(src/pipeline/diffae/|cli/commands/(diffusion|edit|eval_diffusion|field|interpolate|sample)[.])'
 if grep -rnE 'diffae_' src/pipeline src/train cli --include='*.[ch]' | grep -vE "$own"; then
     echo "a file that all families share names one of them; ask the descriptor (models/arch.h)"

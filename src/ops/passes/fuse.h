@@ -53,7 +53,7 @@ typedef struct zn_norm {
     bool pair;               /* the last source has the last channels of x; only on devices */
     zn_activation act;
 } zn_norm;
-/* If n is an activation and all before it, up to two modulations and a norm, is read by nobody else: what the norm
+/* If n is an activation and all before it, up to two modulations and a norm, is read by no other node: what the norm
  * would be with them, and its sources, whose number is returned. Otherwise 0. */
 int zn_norm_before(const zn_node *n, const int *uses, zn_norm *k, zn_node *sources[ZN_MAX_SOURCES]);
 
