@@ -1,7 +1,7 @@
 """bench/video: measures Zenith and PyTorch in turn and prints a Markdown table. Started by the script `video`.
 
 Each measurement is a new process, so that the peak memory is that of one engine and one case. The first run is a
-warm-up of at most five frames.
+warm-up of at most five frames; --warm makes that of PyTorch shorter.
 """
 import argparse
 import importlib.util
@@ -13,7 +13,6 @@ import sys
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-WARM = 5
 
 
 def arguments():
@@ -25,6 +24,7 @@ def arguments():
     parser.add_argument("--precisions", default="f32,bf16")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--warm", type=int, default=5)
     parser.add_argument("--limit", type=float, default=float("inf"))
     parser.add_argument("--program", default=os.path.join(ROOT, "build", "clip-times"))
     parser.add_argument("--json", default="")
@@ -32,7 +32,7 @@ def arguments():
     return parser.parse_args()
 
 
-def worker(model, part, size, frames, precision, threads):
+def worker(model, part, size, frames, precision, threads, warm):
     """One measurement of PyTorch."""
     import torch
 
@@ -43,7 +43,7 @@ def worker(model, part, size, frames, precision, threads):
     width, height = (int(v) for v in size.split("x"))
     kind = torch.bfloat16 if precision == "bf16" else torch.float32
     runs = []
-    for count in (min(frames, WARM), frames):
+    for count in (min(frames, warm), frames):
         network, x, run = net.prepare(model, part, width, height, count)
         network, x = network.to(kind), x.to(kind)
         wall, cpu = time.perf_counter(), time.process_time()
@@ -59,7 +59,8 @@ def measure(a, engine, case):
     if engine == "zenith":
         command = [a.program, "random:" + model, part, size, str(frames), precision, str(a.threads)]
     else:
-        command = [sys.executable, os.path.abspath(__file__), "--threads", str(a.threads), "--worker", *map(str, case)]
+        command = [sys.executable, os.path.abspath(__file__), "--threads", str(a.threads), "--warm", str(a.warm)]
+        command += ["--worker", *map(str, case)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         print(f"{engine} {case}: {(done.stderr.strip() or str(done.returncode)).splitlines()[-1]}", file=sys.stderr)
@@ -105,7 +106,7 @@ def main():
     a = arguments()
     if a.worker:
         model, part, size, frames, precision = a.worker
-        return worker(model, part, size, int(frames), precision, a.threads)
+        return worker(model, part, size, int(frames), precision, a.threads, a.warm)
     engines = ["zenith"] + (["torch"] if importlib.util.find_spec("torch") else [])
     print(f"\n{a.threads} threads, {a.rounds} rounds\n")
     print("| model | part | size | frames | precision | Zenith frames/s | MiB | PyTorch frames/s | MiB | time | CPU time |")
