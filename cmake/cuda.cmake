@@ -54,7 +54,7 @@ function(zenith_device_sources)
     cuda/basic/sample.cu
     cuda/basic/shuffle.cu
     cuda/basic/silu_norm.cu
-    cuda/basic/silu_norm_whole.cu
+    cuda/basic/silu_norm_back.cu
     cuda/basic/unpack.cu
     cuda/conv/channel_conv.cu
     cuda/conv/conv.cu

@@ -55,19 +55,21 @@ static inline int64_t zn_silu_norm_blocks(const zn_silu_norm_args *a)
     return (a->pixels + zn_silu_norm_block(a) - 1) / zn_silu_norm_block(a);
 }
 
-/* Whether a GPU does all passes in one launch: a group of a map of BF16 then fits into the registers of a thread block,
- * in pieces of four channels. */
+/* All passes, for devices: units: n * groups. */
+void zn_k_silu_norm(const void *silu_norm_args, zn_range groups);
+
+/* Whether a device does all passes of the gradient in one launch: a group of a map of BF16 then fits into the registers
+ * of a thread block, in pieces of four channels. */
 enum { ZN_SILU_NORM_PIECE = 4, ZN_SILU_NORM_PIECES = 8 /* of a thread */, ZN_SILU_NORM_THREADS = 256 };
-static inline bool zn_silu_norm_is_whole(const zn_silu_norm_args *a, bool gradient)
+static inline bool zn_silu_norm_is_whole(const zn_silu_norm_args *a)
 {
     const int width = a->c / a->groups, across = width / ZN_SILU_NORM_PIECE;
-    const bool narrow = a->x_type == ZN_TYPE_BF16 && a->y_type == ZN_TYPE_BF16 &&
-                        (!gradient || (a->dy_type == ZN_TYPE_BF16 && (!a->more || a->more_type == ZN_TYPE_BF16)));
+    const bool narrow = a->x_type == ZN_TYPE_BF16 && a->y_type == ZN_TYPE_BF16 && a->dy_type == ZN_TYPE_BF16 &&
+                        (!a->more || a->more_type == ZN_TYPE_BF16);
     return narrow && width % ZN_SILU_NORM_PIECE == 0 && across <= 32 &&
            a->pixels <= (int64_t)ZN_SILU_NORM_PIECES * (ZN_SILU_NORM_THREADS / across);
 }
-void zn_k_silu_norm(const void *silu_norm_args, zn_range groups); /* units: n * groups; all passes */
-void zn_k_silu_norm_back(const void *silu_norm_args, zn_range groups);
+void zn_k_silu_norm_back(const void *silu_norm_args, zn_range groups); /* units: n * groups */
 
 void zn_k_silu_norm_sums(const void *silu_norm_args, zn_range blocks);  /* units: n * blocks */
 void zn_k_silu_norm_merge(const void *silu_norm_args, zn_range groups); /* units: n * groups */

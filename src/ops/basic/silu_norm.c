@@ -67,7 +67,7 @@ static void run(const zn_node *n, const zn_launch_context *c)
     a.y_type = n->type;
     a.table = zn_node_tail(n);
     a.partial = c->shared;
-    if (c->device && zn_silu_norm_is_whole(&a, false)) {
+    if (c->device) {
         zn_launch(c, zn_k_silu_norm, a.n * a.groups, 1, &a);
         return;
     }
@@ -167,7 +167,7 @@ static void grad_run(const zn_node *n, const zn_launch_context *c)
             *to[i] = next;
             next += table;
         }
-    if (c->device && zn_silu_norm_is_whole(&a, true)) {
+    if (c->device && zn_silu_norm_is_whole(&a)) {
         zn_launch(c, zn_k_silu_norm_back, a.n * a.groups, 1, &a);
     } else {
         zn_launch(c, zn_k_silu_norm_grad_sums, a.n * zn_silu_norm_blocks(&a), 1, &a);

@@ -1,73 +1,26 @@
-/* Group norm, forward, in one launch or three (norm.h).
+/* Group norm, forward, in one launch or three: that of norm.h, and that of silu_norm.h, which training adds dropout to
+ * and whose table its gradient needs again.
  *
  * One, where maps are small: a thread block has a group of a map, or as many as have eight channels, which its threads
  * keep in registers while its numbers are summed, measured and written. Three otherwise: blocks of pixels are measured,
  * all groups of them at once; what was measured is merged; and results are written.
- * norm.cu has the gradient. */
+ * norm.cu, silu_norm.cu and silu_norm_back.cu have the gradients. */
 #include "kernels/cuda/cuda.h"
+#include "kernels/cuda/dropout.h"
+#include "kernels/cuda/numbers.h"
 #include "kernels/cuda/quick.h"
 #include "kernels/cuda/reduce.h"
 
 extern "C" {
 #include "kernels/norm.h"
+#include "kernels/silu_norm.h"
 }
-
-/* N neighbouring numbers of a map as they lie in memory. T: float, bf16_pair or f16_pair. */
-template <typename T, int N> struct alignas(2 * N) numbers {
-    uint32_t pair[N / 2];
-    __device__ void get(float *v) const
-    {
-#pragma unroll
-        for (int i = 0; i < N / 2; i++) {
-            v[2 * i] = T::low(pair[i]);
-            v[2 * i + 1] = T::high(pair[i]);
-        }
-    }
-    __device__ void set(const float *v)
-    {
-#pragma unroll
-        for (int i = 0; i < N / 2; i++)
-            pair[i] = T::of(v[2 * i], v[2 * i + 1]);
-    }
-};
-template <typename T> struct numbers<T, 1> {
-    uint16_t bits;
-    __device__ void get(float *v) const { v[0] = T::low(bits); }
-    __device__ void set(const float *v) { bits = (uint16_t)T::of(v[0], 0); }
-};
-template <int N> struct numbers<float, N> : floats<N> {
-    __device__ void get(float *v) const
-    {
-#pragma unroll
-        for (int i = 0; i < N; i++)
-            v[i] = this->v[i];
-    }
-    __device__ void set(const float *v)
-    {
-#pragma unroll
-        for (int i = 0; i < N; i++)
-            this->v[i] = v[i];
-    }
-};
-template <> struct numbers<float, 1> : floats<1> {
-    __device__ void get(float *to) const { to[0] = v[0]; }
-    __device__ void set(const float *from) { v[0] = from[0]; }
-};
-
-template <typename T> struct type_of;
-template <> struct type_of<float> {
-    static constexpr zn_type TYPE = ZN_TYPE_F32;
-};
-template <> struct type_of<bf16_pair> {
-    static constexpr zn_type TYPE = ZN_TYPE_BF16;
-};
-template <> struct type_of<f16_pair> {
-    static constexpr zn_type TYPE = ZN_TYPE_F16;
-};
 
 struct group_norm_task {
     zn_norm_args a;
-    int blocks; /* three launches: of a map */
+    int blocks;           /* three launches: of a map */
+    int rows;             /* of a map's table */
+    dropout_task dropout; /* TRAINS */
 };
 
 struct alignas(8) factor {
@@ -89,6 +42,20 @@ static __device__ factor whole_factor(const factor &own, float mean, float rate)
     return factor{ rate * own.by, own.plus - mean * rate * own.by };
 }
 
+/* The numbers of a channel in its map's table. */
+template <bool TRAINS>
+static __device__ void write_table(const group_norm_task &t, int64_t map, int c, const factor &f, float mean,
+                                   float rate)
+{
+    float *const to = t.a.table + map * t.rows * t.a.c + c;
+    to[0] = f.by;
+    to[t.a.c] = f.plus;
+    if (TRAINS) {
+        to[2 * t.a.c] = rate;
+        to[3 * t.a.c] = -mean * rate;
+    }
+}
+
 static __device__ float activated(const zn_norm_args &a, float v)
 {
     if (a.act == ZN_ACT_SILU)
@@ -96,7 +63,7 @@ static __device__ float activated(const zn_norm_args &a, float v)
     return a.act == ZN_ACT_RELU && v < 0 ? 0 : v;
 }
 
-/* Writes N results from number `at` of the map on, which is a multiple of N. */
+/* Writes N results from number `at` of all maps on, which is a multiple of N. */
 template <typename T, int N> static __device__ void write_results(const zn_norm_args &a, int64_t at, const float *v)
 {
     if (a.y_type == type_of<T>::TYPE) {
@@ -143,7 +110,8 @@ template <int G> static __device__ void sum_groups(float (&values)[G], float *wa
 }
 
 /* G: groups of a piece; if there are more than one, a slice is a piece, otherwise a group. */
-template <typename T, int N, int G> __global__ void __launch_bounds__(MOST_THREADS, 1) norm_held(group_norm_task t)
+template <typename T, int N, int G, bool TRAINS>
+__global__ void __launch_bounds__(MOST_THREADS, 1) norm_held(group_norm_task t)
 {
     extern __shared__ __align__(16) float zn_cuda_shared[];
     float *const warps = zn_cuda_shared;
@@ -191,6 +159,15 @@ template <typename T, int N, int G> __global__ void __launch_bounds__(MOST_THREA
 #pragma unroll
     for (int g = 0; g < G; g++)
         squares[g] = 1 / sqrtf(squares[g] / count + a.eps);
+    if (TRAINS)
+#pragma unroll
+        for (int g = 0; g < G; g++)
+            for (int c = (int)threadIdx.x; c < width / G; c += (int)blockDim.x) {
+                const int own = g * (width / G) + c;
+                write_table<TRAINS>(t, map, first + own, whole_factor(factors[own], sums[g], squares[g]), sums[g],
+                                    squares[g]);
+            }
+    const dropping dropout(t.dropout, TRAINS ? map : 0);
 #pragma unroll
     for (int i = 0; i < HELD; i++) {
         const int at = (int)threadIdx.x + i * (int)blockDim.x;
@@ -203,7 +180,10 @@ template <typename T, int N, int G> __global__ void __launch_bounds__(MOST_THREA
             const factor f = whole_factor(factors[at % each * N + k], sums[k / (N / G)], squares[k / (N / G)]);
             v[k] = activated(a, f.by * v[k] + f.plus);
         }
-        write_results<T, N>(a, ((map * a.pixels + at / each) * row + first / N + at % each) * N, v);
+        const int64_t to = ((int64_t)(at / each) * row + first / N + at % each) * N;
+        if (TRAINS)
+            dropout.apply(v, (uint32_t)to);
+        write_results<T, N>(a, map * a.pixels * a.c + to, v);
     }
 }
 
@@ -334,7 +314,7 @@ struct merging {
 };
 
 /* The factors of all channels of a map, a thread block for each. Lanes have groups, warps share the blocks. */
-__global__ void __launch_bounds__(THREADS, 1) norm_factors(group_norm_task t)
+template <bool TRAINS> __global__ void __launch_bounds__(THREADS, 1) norm_factors(group_norm_task t)
 {
     enum { WARPS = THREADS / 32 };
     extern __shared__ __align__(16) float zn_cuda_shared[];
@@ -344,7 +324,6 @@ __global__ void __launch_bounds__(THREADS, 1) norm_factors(group_norm_task t)
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32, width = a.c / a.groups;
     const int64_t map = blockIdx.x, size = (a.pixels + t.blocks - 1) / t.blocks;
     const float *const from = a.partial + map * t.blocks * 2 * a.groups;
-    factor *const to = reinterpret_cast<factor *>(a.table) + map * a.c;
     for (int first = 0; first < a.groups; first += 32) {
         const int g = first + lane;
         merging own = {};
@@ -376,12 +355,15 @@ __global__ void __launch_bounds__(THREADS, 1) norm_factors(group_norm_task t)
         }
         __syncthreads();
         const int last = first + 32 < a.groups ? first + 32 : a.groups;
-        for (int c = first * width + (int)threadIdx.x; c < last * width; c += THREADS)
-            to[c] = whole_factor(own_factor(a, map, c), means[c / width - first], rates[c / width - first]);
+        for (int c = first * width + (int)threadIdx.x; c < last * width; c += THREADS) {
+            const float mean = means[c / width - first], rate = rates[c / width - first];
+            write_table<TRAINS>(t, map, c, whole_factor(own_factor(a, map, c), mean, rate), mean, rate);
+        }
     }
 }
 
-template <typename T, int N> __global__ void __launch_bounds__(THREADS, RESIDENT) norm_write(group_norm_task t)
+template <typename T, int N, bool TRAINS>
+__global__ void __launch_bounds__(THREADS, RESIDENT) norm_write(group_norm_task t)
 {
     const zn_norm_args &a = t.a;
     const span part = span_of(a, t.blocks);
@@ -389,13 +371,12 @@ template <typename T, int N> __global__ void __launch_bounds__(THREADS, RESIDENT
     const row_share s = row_share_of(columns);
     if (s.lane >= s.lanes)
         return;
-    const int64_t start = part.map * a.pixels * columns;
-    const factor *const factors = reinterpret_cast<const factor *>(a.table) + part.map * a.c;
+    const dropping dropout(t.dropout, TRAINS ? part.map : 0);
     for (int column = s.column; column < columns; column += s.width) {
-        factor f[N];
-#pragma unroll
-        for (int k = 0; k < N; k++)
-            f[k] = factors[column * N + k];
+        const float *const table = a.table + part.map * t.rows * a.c + column * N;
+        float by[N], plus[N];
+        read_table(table, by);
+        read_table(table + a.c, plus);
         const piece_source<T, N> from = source_of<T, N>(a, column);
         const numbers<T, N> *const x = from.at + part.map * a.pixels * from.row;
         for (int64_t p = part.begin + s.lane; p < part.end; p += (int64_t)FLIGHT * s.lanes) {
@@ -411,8 +392,11 @@ template <typename T, int N> __global__ void __launch_bounds__(THREADS, RESIDENT
                     held[i].get(v);
 #pragma unroll
                     for (int k = 0; k < N; k++)
-                        v[k] = activated(a, f[k].by * v[k] + f[k].plus);
-                    write_results<T, N>(a, (start + (p + (int64_t)i * s.lanes) * columns + column) * N, v);
+                        v[k] = activated(a, by[k] * v[k] + plus[k]);
+                    const int64_t to = ((p + (int64_t)i * s.lanes) * columns + column) * N;
+                    if (TRAINS)
+                        dropout.apply(v, (uint32_t)to);
+                    write_results<T, N>(a, part.map * a.pixels * a.c + to, v);
                 }
         }
     }
@@ -454,65 +438,66 @@ static held_plan plan_held(const zn_norm_args &a)
     return h;
 }
 
-/* Large maps are read faster in whole pixels. */
-static bool fits(const zn_norm_args &a, const held_plan &h)
+/* Large maps are read faster in whole pixels. So are many maps, unless their pieces are of 8 bytes. */
+static bool fits(const zn_norm_args &a, const held_plan &h, bool trains)
 {
-    const int64_t bytes = a.n * a.pixels * a.c * (int64_t)zn_type_size(a.x_type), most = 40 << 20;
-    return h.pieces <= (int64_t)HELD * MOST_THREADS && a.c / a.groups <= MOST_WIDE && (bytes <= most || a.pixels == 1);
+    const int64_t size = (int64_t)zn_type_size(a.x_type), bytes = a.n * a.pixels * a.c * size, most = 40 << 20;
+    return h.pieces <= (int64_t)HELD * MOST_THREADS && a.c / a.groups <= MOST_WIDE &&
+           (bytes <= most || a.pixels == 1) && (!trains || h.piece * size >= 8);
 }
 
-template <typename T> static norm_kernel held_kernel(const held_plan &h)
+template <typename T, bool TRAINS> static norm_kernel held_kernel(const held_plan &h)
 {
     if constexpr (type_of<T>::TYPE == ZN_TYPE_F32)
-        return h.groups == 4   ? norm_held<T, 4, 4>
-               : h.groups == 2 ? norm_held<T, 4, 2>
-               : h.piece == 4  ? norm_held<T, 4, 1>
-                               : norm_held<T, 1, 1>;
+        return h.groups == 4   ? norm_held<T, 4, 4, TRAINS>
+               : h.groups == 2 ? norm_held<T, 4, 2, TRAINS>
+               : h.piece == 4  ? norm_held<T, 4, 1, TRAINS>
+                               : norm_held<T, 1, 1, TRAINS>;
     else
-        return h.groups == 8   ? norm_held<T, 8, 8>
-               : h.groups == 4 ? norm_held<T, 8, 4>
-               : h.groups == 2 ? norm_held<T, 8, 2>
-               : h.piece == 8  ? norm_held<T, 8, 1>
-               : h.piece == 4  ? norm_held<T, 4, 1>
-               : h.piece == 2  ? norm_held<T, 2, 1>
-                               : norm_held<T, 1, 1>;
+        return h.groups == 8   ? norm_held<T, 8, 8, TRAINS>
+               : h.groups == 4 ? norm_held<T, 8, 4, TRAINS>
+               : h.groups == 2 ? norm_held<T, 8, 2, TRAINS>
+               : h.piece == 8  ? norm_held<T, 8, 1, TRAINS>
+               : h.piece == 4  ? norm_held<T, 4, 1, TRAINS>
+               : h.piece == 2  ? norm_held<T, 2, 1, TRAINS>
+                               : norm_held<T, 1, 1, TRAINS>;
 }
 
-template <typename T> static void launch_held(zn_device *d, const group_norm_task &t, const held_plan &h)
+/* With slices for all multiprocessors, threads have several pieces each: more thread blocks then share a
+ * multiprocessor, and some of them load while others compute. */
+template <typename T, bool TRAINS> static void launch_held(zn_device *d, const group_norm_task &t, const held_plan &h)
 {
+    const int64_t many = 528, pieces = h.slices > many ? (h.pieces + HELD - 1) / HELD : h.pieces;
     unsigned threads = 32;
-    while (threads < MOST_THREADS && threads < h.pieces)
+    while (threads < MOST_THREADS && threads < pieces)
         threads *= 2;
-    launch(d, held_kernel<T>(h), dim3((unsigned)h.slices), threads,
+    launch(d, held_kernel<T, TRAINS>(h), dim3((unsigned)h.slices), threads,
            sizeof(float) * 64 * (size_t)h.groups + sizeof(factor) * (size_t)(t.a.c / t.a.groups * h.groups), t);
 }
 
-template <typename T, int N> static void launch_three(zn_device *d, group_norm_task t)
+template <typename T, int N, bool TRAINS> static void launch_three(zn_device *d, const group_norm_task &t)
 {
-    const int64_t blocks = 2048, most = 512, each = blocks / t.a.n > most ? most : blocks / t.a.n;
-    t.blocks = (int)zn_least(zn_norm_blocks(&t.a), each < 1 ? 1 : each);
-    const norm_kernel measure = norm_measure<T, N>, write = norm_write<T, N>;
+    const norm_kernel measure = norm_measure<T, N>, merge = norm_factors<TRAINS>, write = norm_write<T, N, TRAINS>;
     const dim3 grid((unsigned)(t.a.n * t.blocks));
     launch(d, measure, grid, THREADS, THREADS * sizeof(spread<N>) + 2 * sizeof(float) * (size_t)t.a.c, t);
-    launch(d, norm_factors, dim3((unsigned)t.a.n), THREADS, THREADS * sizeof(merging) + 64 * sizeof(float), t);
+    launch(d, merge, dim3((unsigned)t.a.n), THREADS, THREADS * sizeof(merging) + 64 * sizeof(float), t);
     launch(d, write, grid, THREADS, 0, t);
 }
 
-template <typename T> static void launch_type(zn_device *d, const group_norm_task &t)
+template <typename T, bool TRAINS> static void launch_type(zn_device *d, const group_norm_task &t)
 {
     constexpr int MOST = type_of<T>::TYPE == ZN_TYPE_F32 ? 4 : 8;
     const held_plan h = plan_held(t.a);
-    if (fits(t.a, h))
-        launch_held<T>(d, t, h);
-    else if (piece_of(t.a, t.a.c) == MOST)
-        launch_three<T, MOST>(d, t);
+    if (fits(t.a, h, TRAINS))
+        launch_held<T, TRAINS>(d, t, h);
+    else if (piece_of(t.a, t.a.c) == MOST && is_aligned(t.a.table))
+        launch_three<T, MOST, TRAINS>(d, t);
     else
-        launch_three<T, 1>(d, t);
+        launch_three<T, 1, TRAINS>(d, t);
 }
 
-extern "C" void zn_cuda_group_norm(zn_device *d, const void *args, int64_t)
+template <bool TRAINS> static void launch_norm(zn_device *d, group_norm_task t)
 {
-    group_norm_task t = { *static_cast<const zn_norm_args *>(args), 0 };
     to_device(d, t.a.x);
     to_device(d, t.a.more);
     to_device(d, t.a.y);
@@ -523,10 +508,46 @@ extern "C" void zn_cuda_group_norm(zn_device *d, const void *args, int64_t)
     to_device(d, t.a.gain);
     to_device(d, t.a.partial);
     to_device(d, t.a.table);
+    to_device(d, t.dropout.seeds);
     if (t.a.x_type == ZN_TYPE_F32)
-        launch_type<float>(d, t);
+        launch_type<float, TRAINS>(d, t);
     else if (t.a.x_type == ZN_TYPE_BF16)
-        launch_type<bf16_pair>(d, t);
+        launch_type<bf16_pair, TRAINS>(d, t);
     else
-        launch_type<f16_pair>(d, t);
+        launch_type<f16_pair, TRAINS>(d, t);
+}
+
+extern "C" {
+void zn_cuda_group_norm(zn_device *d, const void *args, int64_t)
+{
+    group_norm_task t = { *static_cast<const zn_norm_args *>(args), 0, 3, {} };
+    const int64_t blocks = 2048, most = 512, each = blocks / t.a.n > most ? most : blocks / t.a.n;
+    t.blocks = (int)zn_least(zn_norm_blocks(&t.a), each < 1 ? 1 : each);
+    launch_norm<false>(d, t);
+}
+
+void zn_cuda_silu_norm(zn_device *d, const void *args, int64_t)
+{
+    const zn_silu_norm_args &a = *static_cast<const zn_silu_norm_args *>(args);
+    group_norm_task t = { {}, (int)zn_silu_norm_blocks(&a), 4, dropout_of(a.seeds, a.place, a.share) };
+    t.a.x = a.x;
+    t.a.y = a.y;
+    t.a.gamma = a.gamma;
+    t.a.beta = a.beta;
+    t.a.scale = a.scale;
+    t.a.shift = a.shift;
+    t.a.gain = a.gain;
+    t.a.scale_step = t.a.shift_step = t.a.gain_step = a.c;
+    t.a.partial = a.partial;
+    t.a.table = a.table;
+    t.a.n = a.n;
+    t.a.pixels = a.pixels;
+    t.a.c = a.c;
+    t.a.groups = a.groups;
+    t.a.eps = a.eps;
+    t.a.act = ZN_ACT_SILU;
+    t.a.x_type = a.x_type;
+    t.a.y_type = a.y_type;
+    launch_norm<true>(d, t);
+}
 }

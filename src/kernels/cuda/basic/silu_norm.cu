@@ -1,13 +1,12 @@
-/* Group norm with modulation, SiLU and dropout, and its gradient, in the passes of silu_norm.h. A thread block handles
- * one block of pixels, or one group. ref/basic/silu_norm.c is the reference. */
+/* The gradient of group norm with modulation, SiLU and dropout, in the passes of silu_norm.h; group_norm.cu has the
+ * norm. A thread block handles one block of pixels, or one group. ref/basic/silu_norm.c is the reference. */
 #include "kernels/cuda/basic/silu_norm.h"
 
 /* ---- eight channels of a pixel, or one where pixels have no whole eights or addresses are odd ---- */
 
-/* TYPE: of all maps if it is known when the kernel is compiled, or ANY_TYPE. What is loaded stays as it is until it is
- * used, so that several loads of 16 bits take few registers. */
+/* TYPE: of all maps if it is known when the kernel is compiled, or ANY_TYPE. */
 template <int N, int TYPE> struct channels {
-    typedef numbers<N> loaded;
+    typedef values<N> loaded;
     static __device__ loaded load(const float *map, int64_t i, zn_type type)
     {
         loaded x;
@@ -19,8 +18,8 @@ template <int N, int TYPE> struct channels {
         }
         return x;
     }
-    static __device__ numbers<N> widened(const loaded &x) { return x; }
-    static __device__ void store(float *map, int64_t i, zn_type type, const numbers<N> &x)
+    static __device__ values<N> widened(const loaded &x) { return x; }
+    static __device__ void store(float *map, int64_t i, zn_type type, const values<N> &x)
     {
         if constexpr (N == 1) {
             write_number(map, i, type, x.v[0]);
@@ -31,24 +30,11 @@ template <int N, int TYPE> struct channels {
     }
 };
 
-template <> struct channels<8, ZN_TYPE_BF16> {
-    typedef uint4 loaded;
-    static __device__ uint4 load(const float *map, int64_t i, zn_type)
-    {
-        return reinterpret_cast<const uint4 *>(map)[i];
-    }
-    static __device__ numbers<8> widened(const uint4 &p)
-    {
-        typedef bf16_pair T;
-        return numbers<8>{ { T::low(p.x), T::high(p.x), T::low(p.y), T::high(p.y), T::low(p.z), T::high(p.z),
-                             T::low(p.w), T::high(p.w) } };
-    }
-    static __device__ void store(float *map, int64_t i, zn_type, const numbers<8> &x)
-    {
-        typedef bf16_pair T;
-        reinterpret_cast<uint4 *>(map)[i] =
-            uint4{ T::of(x.v[0], x.v[1]), T::of(x.v[2], x.v[3]), T::of(x.v[4], x.v[5]), T::of(x.v[6], x.v[7]) };
-    }
+template <int N> struct channels<N, ZN_TYPE_BF16> {
+    typedef numbers<bf16_pair, N> loaded;
+    static __device__ loaded load(const float *map, int64_t i, zn_type) { return numbers_at<bf16_pair, N>(map, i); }
+    static __device__ values<N> widened(const loaded &p) { return values_of(p); }
+    static __device__ void store(float *map, int64_t i, zn_type, const values<N> &x) { put<bf16_pair>(map, i, x); }
 };
 
 /* ---- what a thread block does for its pixels ---- */
@@ -122,87 +108,6 @@ static __device__ void merge_sums(const row_share &s, const two_sums<N> &sum, in
     }
 }
 
-/* Sums of what is left of x after subtracting the block's first pixel, and of its squares, so that little is lost. */
-template <int N, int TYPE> struct measuring {
-    enum { FLIGHT = 4 };
-    typedef channels<N, TYPE> C;
-    typedef typename C::loaded taken;
-    const zn_silu_norm_args &a;
-    const pixels &part;
-    float *shared;
-    numbers<N> first;
-    two_sums<N> sum;
-    __device__ void prepare(int column) { first = C::widened(C::load(a.x, part.begin * (a.c / N) + column, a.x_type)); }
-    __device__ taken take(int64_t i) const { return C::load(a.x, i, a.x_type); }
-    __device__ void give(int64_t, uint32_t, const taken &v)
-    {
-        const numbers<N> x = C::widened(v);
-#pragma unroll
-        for (int k = 0; k < N; k++) {
-            const float off = x.v[k] - first.v[k];
-            sum.v[0][k] += off;
-            sum.v[1][k] += off * off;
-        }
-    }
-    __device__ void finish(const row_share &s, int column)
-    {
-        merge_sums(s, sum, column, a.c / N, shared, [&](int c, float off, float square) {
-            const float count = (float)(part.end - part.begin), mean = off / count;
-            float *to = a.partial + (int64_t)blockIdx.x * 2 * a.c + c;
-            to[0] = read_number(a.x, part.begin * a.c + c, a.x_type) + mean;
-            to[a.c] = fmaxf(square - off * mean, 0);
-        });
-        sum = two_sums<N>{};
-    }
-};
-
-template <int N, int TYPE> __global__ void silu_norm_sums(silu_norm_task t)
-{
-    extern __shared__ __align__(16) float zn_cuda_shared[];
-    const pixels part = pixels_of(t);
-    measuring<N, TYPE> f = { t.a, part, zn_cuda_shared, {}, {} };
-    each_pixel<N>(t, part, f);
-}
-
-template <int N, int TYPE> struct applying {
-    enum { FLIGHT = 4 };
-    typedef channels<N, TYPE> C;
-    typedef typename C::loaded taken;
-    const silu_norm_task &t;
-    const pixels &part;
-    const dropping d;
-    numbers<N> factor = {}, offset = {};
-    int channel = 0;
-    __device__ applying(const silu_norm_task &task, const pixels &p) : t(task), part(p), d(task, p.map) {}
-    __device__ void prepare(int column)
-    {
-        const float *table = t.a.table + part.map * 4 * t.a.c + column * N;
-        channel = column * N;
-        factor = of_table<N>(table);
-        offset = of_table<N>(table + t.a.c);
-    }
-    __device__ taken take(int64_t i) const { return C::load(t.a.x, i, t.a.x_type); }
-    __device__ void give(int64_t i, uint32_t pixel, const taken &v) const
-    {
-        numbers<N> x = C::widened(v);
-#pragma unroll
-        for (int k = 0; k < N; k++) {
-            x.v[k] = factor.v[k] * x.v[k] + offset.v[k];
-            x.v[k] *= sigmoid(x.v[k], TYPE != ZN_TYPE_BF16 && t.exact);
-        }
-        d.apply(x, pixel * (uint32_t)t.a.c + (uint32_t)channel);
-        C::store(t.a.y, i, t.a.y_type, x);
-    }
-    __device__ void finish(const row_share &, int) const {}
-};
-
-template <int N, int TYPE> __global__ void silu_norm_apply(silu_norm_task t)
-{
-    const pixels part = pixels_of(t);
-    applying<N, TYPE> f(t, part);
-    each_pixel<N>(t, part, f);
-}
-
 /* Blocks of the gradient on a multiprocessor, whose loads and exponentials overlap. */
 enum { BUSY = 3 };
 
@@ -218,7 +123,7 @@ template <int N, int TYPE> struct adding {
     const pixels &part;
     float *shared;
     slope_of_v<N, TYPE> slope;
-    numbers<N> scale = {}, shift = {};
+    values<N> scale = {}, shift = {};
     two_sums<N> sum = {};
     __device__ adding(const silu_norm_task &task, const pixels &p, float *memory)
         : t(task), part(p), shared(memory), slope(task, p.map)
@@ -228,8 +133,8 @@ template <int N, int TYPE> struct adding {
     {
         const float *table = t.a.table + part.map * 4 * t.a.c + column * N;
         slope.prepare(table, column);
-        scale = of_table<N>(table + 2 * t.a.c);
-        shift = of_table<N>(table + 3 * t.a.c);
+        read_table(table + 2 * t.a.c, scale.v);
+        read_table(table + 3 * t.a.c, shift.v);
     }
     __device__ taken take(int64_t i) const
     {
@@ -237,8 +142,8 @@ template <int N, int TYPE> struct adding {
     }
     __device__ void give(int64_t, uint32_t pixel, const taken &v)
     {
-        const numbers<N> x = C::widened(v.x);
-        numbers<N> dv = C::widened(v.dy);
+        const values<N> x = C::widened(v.x);
+        values<N> dv = C::widened(v.dy);
         slope.apply(dv, x, pixel);
 #pragma unroll
         for (int k = 0; k < N; k++) {
@@ -276,14 +181,14 @@ template <int N, int TYPE> struct turning_back {
     const silu_norm_task &t;
     const pixels &part;
     slope_of_v<N, TYPE> slope;
-    numbers<N> by_x = {}, rest = {};
+    values<N> by_x = {}, rest = {};
     __device__ turning_back(const silu_norm_task &task, const pixels &p) : t(task), part(p), slope(task, p.map) {}
     __device__ void prepare(int column)
     {
         const float *line = t.a.line + part.map * 2 * t.a.c + column * N;
         slope.prepare(t.a.table + part.map * 4 * t.a.c + column * N, column);
-        by_x = of_table<N>(line);
-        rest = of_table<N>(line + t.a.c);
+        read_table(line, by_x.v);
+        read_table(line + t.a.c, rest.v);
     }
     __device__ taken take(int64_t i) const
     {
@@ -294,8 +199,8 @@ template <int N, int TYPE> struct turning_back {
     }
     __device__ void give(int64_t i, uint32_t pixel, const taken &v) const
     {
-        const numbers<N> x = C::widened(v.x), more = C::widened(v.more); /* zeros if there is none */
-        numbers<N> dx = C::widened(v.dy);
+        const values<N> x = C::widened(v.x), more = C::widened(v.more); /* zeros if there is none */
+        values<N> dx = C::widened(v.dy);
         slope.apply(dx, x, pixel);
 #pragma unroll
         for (int k = 0; k < N; k++)
@@ -313,32 +218,6 @@ template <int N, int TYPE> __global__ void __launch_bounds__(THREADS, BUSY) silu
 }
 
 /* ---- merging the blocks of a group: one thread block per group ---- */
-
-/* The threads share the group's blocks and channels. */
-__global__ void silu_norm_merge(silu_norm_task t)
-{
-    extern __shared__ __align__(16) float zn_cuda_shared[];
-    double *const shared = reinterpret_cast<double *>(zn_cuda_shared);
-    const zn_silu_norm_args &a = t.a;
-    const group g = group_of(a);
-    const float *partial = a.partial + g.map * t.blocks * 2 * a.c + g.first;
-    double sum = 0, square = 0;
-    for (int64_t i = threadIdx.x; i < t.blocks * g.width; i += blockDim.x) {
-        const int64_t b = quotient(i, g.width);
-        const int64_t pixels = (b + 1) * t.block < a.pixels ? t.block : a.pixels - b * t.block;
-        sum += (double)pixels * (double)partial[b * 2 * a.c + i - b * g.width];
-    }
-    const double mean = sum_of(sum, shared) / g.count;
-    for (int64_t i = threadIdx.x; i < t.blocks * g.width; i += blockDim.x) {
-        const int64_t b = quotient(i, g.width), at = b * 2 * a.c + i - b * g.width;
-        const int64_t pixels = (b + 1) * t.block < a.pixels ? t.block : a.pixels - b * t.block;
-        const double off = (double)partial[at] - mean;
-        square += (double)partial[at + a.c] + (double)pixels * off * off;
-    }
-    const double scale = 1 / sqrt(sum_of(square, shared) / g.count + (double)a.eps);
-    for (int c = g.first + (int)threadIdx.x; c < g.first + g.width; c += (int)blockDim.x)
-        write_table(a, g.map, c, mean, scale, a.table + g.map * 4 * a.c);
-}
 
 /* 32 threads share the blocks of a channel. */
 __global__ void silu_norm_grad_merge(silu_norm_task t)
@@ -384,16 +263,16 @@ struct builds {
 #define BUILDS(kernel)                                                                                                 \
     builds { kernel<8, ZN_TYPE_BF16>, kernel<8, ANY_TYPE>, kernel<1, ANY_TYPE> }
 
-/* reads_dy: dy and `more` too; writes: y; sums: of all threads, in shared memory. */
-static void launch_maps(zn_device *d, const void *args, const builds &b, bool reads_dy, bool writes, bool sums)
+/* writes: y; sums: of all threads, in shared memory. */
+static void launch_maps(zn_device *d, const void *args, const builds &b, bool writes, bool sums)
 {
     const silu_norm_task t = task_of(d, args);
     const zn_silu_norm_args &a = t.a;
-    const uintptr_t addresses = (uintptr_t)a.x | (uintptr_t)a.table | (uintptr_t)a.line |
-                                (reads_dy ? (uintptr_t)a.dy | (uintptr_t)a.more : 0) | (writes ? (uintptr_t)a.y : 0);
+    const uintptr_t addresses = (uintptr_t)a.x | (uintptr_t)a.table | (uintptr_t)a.line | (uintptr_t)a.dy |
+                                (uintptr_t)a.more | (writes ? (uintptr_t)a.y : 0);
     const bool eights = a.c % 8 == 0 && addresses % 16 == 0;
-    const bool bf16 = a.x_type == ZN_TYPE_BF16 && (!reads_dy || a.dy_type == ZN_TYPE_BF16) &&
-                      (!writes || a.y_type == ZN_TYPE_BF16) && (!reads_dy || !a.more || a.more_type == ZN_TYPE_BF16);
+    const bool bf16 = a.x_type == ZN_TYPE_BF16 && a.dy_type == ZN_TYPE_BF16 && (!writes || a.y_type == ZN_TYPE_BF16) &&
+                      (!a.more || a.more_type == ZN_TYPE_BF16);
     const silu_norm_kernel kernel = !eights ? b.ones : bf16 ? b.eights_bf16 : b.eights;
     const size_t shared = 2 * sizeof(float) * APART * (eights ? 8 : 1);
     launch(d, kernel, dim3((unsigned)(a.n * t.blocks)), THREADS, sums ? shared : 0, t);
@@ -410,21 +289,9 @@ static void launch_groups(zn_device *d, silu_norm_kernel kernel, const void *arg
 }
 
 extern "C" {
-void zn_cuda_silu_norm_sums(zn_device *d, const void *args, int64_t)
-{
-    launch_maps(d, args, BUILDS(silu_norm_sums), false, false, true);
-}
-void zn_cuda_silu_norm_merge(zn_device *d, const void *args, int64_t units)
-{
-    launch_groups(d, silu_norm_merge, args, units);
-}
-void zn_cuda_silu_norm_apply(zn_device *d, const void *args, int64_t)
-{
-    launch_maps(d, args, BUILDS(silu_norm_apply), false, true, false);
-}
 void zn_cuda_silu_norm_grad_sums(zn_device *d, const void *args, int64_t)
 {
-    launch_maps(d, args, BUILDS(silu_norm_grad_sums), true, false, true);
+    launch_maps(d, args, BUILDS(silu_norm_grad_sums), false, true);
 }
 void zn_cuda_silu_norm_grad_merge(zn_device *d, const void *args, int64_t units)
 {
@@ -432,6 +299,6 @@ void zn_cuda_silu_norm_grad_merge(zn_device *d, const void *args, int64_t units)
 }
 void zn_cuda_silu_norm_grad(zn_device *d, const void *args, int64_t)
 {
-    launch_maps(d, args, BUILDS(silu_norm_grad), true, true, false);
+    launch_maps(d, args, BUILDS(silu_norm_grad), true, false);
 }
 }

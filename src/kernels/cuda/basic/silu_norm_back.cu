@@ -1,5 +1,5 @@
-/* All passes of silu_norm.h in one launch, for maps of BF16 that are small: a thread block keeps a group of one of them
- * in its registers. */
+/* All passes of the gradient in silu_norm.h in one launch, for maps of BF16 that are small: a thread block keeps a
+ * group of one of them in its registers. */
 #include "kernels/cuda/basic/silu_norm.h"
 
 /* How the threads share a group: each has four channels and every `lanes`-th pixel, up to PIECES of them. */
@@ -24,82 +24,9 @@ static __device__ share share_of(const zn_silu_norm_args &a)
                   lanes * row, left > 0 ? (left + lanes - 1) / lanes : 0 };
 }
 
-typedef numbers<ZN_SILU_NORM_PIECE> four;
-static __device__ two_pairs pairs_at(const float *map, int64_t piece)
-{
-    return reinterpret_cast<const two_pairs *>(map)[piece];
-}
-static __device__ four widened(const two_pairs &p)
-{
-    typedef bf16_pair T;
-    return four{ { T::low(p.low), T::high(p.low), T::low(p.high), T::high(p.high) } };
-}
-static __device__ void put_pairs(float *map, int64_t piece, const four &x)
-{
-    typedef bf16_pair T;
-    reinterpret_cast<two_pairs *>(map)[piece] = two_pairs{ T::of(x.v[0], x.v[1]), T::of(x.v[2], x.v[3]) };
-}
-
-/* The sum of all threads; every thread gets it. `warps`: a number for each warp. */
-static __device__ float sum_of_block(float value, float *warps)
-{
-    value = sum_of_warp(value);
-    __syncthreads(); /* all threads have read the previous ones */
-    if (threadIdx.x % 32 == 0)
-        warps[threadIdx.x / 32] = value;
-    __syncthreads();
-    float sum = 0;
-#pragma unroll
-    for (int i = 0; i < THREADS / 32; i++)
-        sum += warps[i];
-    return sum;
-}
-
-template <int PIECES> __global__ void silu_norm_whole(silu_norm_task t)
-{
-    extern __shared__ __align__(16) float zn_cuda_shared[];
-    const zn_silu_norm_args &a = t.a;
-    const share s = share_of(a);
-    two_pairs x[PIECES] = {};
-#pragma unroll
-    for (int i = 0; i < PIECES; i++)
-        if (i < s.pixels)
-            x[i] = pairs_at(a.x, s.first + i * s.step);
-    float sum = 0, square = 0;
-#pragma unroll
-    for (int i = 0; i < PIECES; i++) {
-        const four v = widened(x[i]);
-        sum += v.v[0] + v.v[1] + (v.v[2] + v.v[3]);
-    }
-    const float mean = sum_of_block(sum, zn_cuda_shared) / (float)s.g.count;
-#pragma unroll
-    for (int i = 0; i < PIECES; i++) {
-        const four v = widened(x[i]);
-        for (int k = 0; k < ZN_SILU_NORM_PIECE && i < s.pixels; k++)
-            square += (v.v[k] - mean) * (v.v[k] - mean);
-    }
-    const double variance = (double)sum_of_block(square, zn_cuda_shared) / s.g.count;
-    float *table = a.table + s.g.map * 4 * a.c;
-    const double scale = 1 / sqrt(variance + (double)a.eps);
-    for (int c = s.g.first + (int)threadIdx.x; c < s.g.first + s.g.width; c += THREADS)
-        write_table(a, s.g.map, c, (double)mean, scale, table);
-    __syncthreads(); /* also what this block wrote to global memory is there for it */
-    const dropping d(t, s.g.map);
-    const int channel = s.g.first + s.column * ZN_SILU_NORM_PIECE;
-    const four factor = of_table<4>(table + channel), offset = of_table<4>(table + a.c + channel);
-#pragma unroll
-    for (int i = 0; i < PIECES; i++) {
-        if (i >= s.pixels)
-            break;
-        four y = widened(x[i]);
-        for (int k = 0; k < ZN_SILU_NORM_PIECE; k++) {
-            y.v[k] = factor.v[k] * y.v[k] + offset.v[k];
-            y.v[k] *= sigmoid(y.v[k], false);
-        }
-        d.apply(y, (uint32_t)((s.lane + i * s.lanes) * a.c + channel));
-        put_pairs(a.y, s.first + i * s.step, y);
-    }
-}
+typedef bf16_pair T;
+typedef numbers<T, ZN_SILU_NORM_PIECE> piece;
+typedef values<ZN_SILU_NORM_PIECE> four;
 
 /* Shared memory: two sums of each of four channels for every thread, then two for each channel of the group, then what
  * dv is multiplied with. */
@@ -115,12 +42,12 @@ template <int PIECES> __global__ void silu_norm_back(silu_norm_task t)
     const float *table = a.table + s.g.map * 4 * a.c;
     const float scale = table[2 * a.c + s.g.first], shift = table[3 * a.c + s.g.first]; /* those of the group */
     float *const merged_sums = zn_cuda_shared + BACK_SUMS, *const by = merged_sums + 2 * s.g.width;
-    two_pairs x[PIECES] = {}, dy[PIECES] = {};
+    piece x[PIECES] = {}, dy[PIECES] = {};
 #pragma unroll
     for (int i = 0; i < PIECES; i++)
         if (i < s.pixels) {
-            x[i] = pairs_at(a.x, s.first + i * s.step);
-            dy[i] = pairs_at(a.dy, s.first + i * s.step);
+            x[i] = numbers_at<T, N>(a.x, s.first + i * s.step);
+            dy[i] = numbers_at<T, N>(a.dy, s.first + i * s.step);
         }
     slope_of_v<N, ZN_TYPE_BF16> slope(t, s.g.map);
     slope.prepare(table + channel, channel / N);
@@ -128,8 +55,8 @@ template <int PIECES> __global__ void silu_norm_back(silu_norm_task t)
     two_sums<N> sum = {};
 #pragma unroll
     for (int i = 0; i < PIECES; i++) {
-        const four v = widened(x[i]);
-        dv[i] = widened(dy[i]); /* 0 for pixels that are not there */
+        const four v = values_of(x[i]);
+        dv[i] = values_of(dy[i]); /* 0 for pixels that are not there */
         slope.apply(dv[i], v, (uint32_t)(s.lane + i * s.lanes));
 #pragma unroll
         for (int k = 0; k < N; k++) {
@@ -169,37 +96,29 @@ template <int PIECES> __global__ void silu_norm_back(silu_norm_task t)
     for (int i = 0; i < PIECES; i++) {
         if (i >= s.pixels)
             break;
-        const four v = widened(x[i]);
+        const four v = values_of(x[i]);
         four more = {};
         if (a.more)
-            more = widened(pairs_at(a.more, s.first + i * s.step));
+            more = values_of(numbers_at<T, N>(a.more, s.first + i * s.step));
 #pragma unroll
         for (int k = 0; k < N; k++)
             dv[i].v[k] = slope.factor.v[k] * dv[i].v[k] + (by_x * v.v[k] + rest) + more.v[k];
-        put_pairs(a.y, s.first + i * s.step, dv[i]);
+        put<T>(a.y, s.first + i * s.step, dv[i]);
     }
 }
 
 /* ---- launching ---- */
 
 /* As many pieces for each thread as its pixels need. */
-static void launch_whole(zn_device *d, const void *args, int64_t units, bool gradient)
+extern "C" void zn_cuda_silu_norm_back(zn_device *d, const void *args, int64_t units)
 {
     static_assert((int)ZN_SILU_NORM_THREADS == (int)THREADS && ZN_SILU_NORM_PIECES == 8,
                   "what zn_silu_norm_is_whole promises");
-    static const silu_norm_kernel kernels[2][4] = {
-        { silu_norm_whole<1>, silu_norm_whole<2>, silu_norm_whole<4>, silu_norm_whole<8> },
-        { silu_norm_back<1>, silu_norm_back<2>, silu_norm_back<4>, silu_norm_back<8> },
-    };
+    static const silu_norm_kernel kernels[] = { silu_norm_back<1>, silu_norm_back<2>, silu_norm_back<4>,
+                                                silu_norm_back<8> };
     const silu_norm_task t = task_of(d, args);
     const int64_t lanes = THREADS / (t.a.c / t.a.groups / ZN_SILU_NORM_PIECE),
                   pieces = (t.a.pixels + lanes - 1) / lanes;
     const int size = pieces <= 1 ? 0 : pieces <= 2 ? 1 : pieces <= 4 ? 2 : 3;
-    launch(d, kernels[gradient][size], dim3((unsigned)units), THREADS,
-           sizeof(float) * (gradient ? (int)BACK_FLOATS : THREADS), t);
-}
-
-extern "C" {
-void zn_cuda_silu_norm(zn_device *d, const void *args, int64_t units) { launch_whole(d, args, units, false); }
-void zn_cuda_silu_norm_back(zn_device *d, const void *args, int64_t units) { launch_whole(d, args, units, true); }
+    launch(d, kernels[size], dim3((unsigned)units), THREADS, sizeof(float) * BACK_FLOATS, t);
 }
