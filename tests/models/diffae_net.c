@@ -1,5 +1,6 @@
 /* The small diffusion autoencoder. */
 #include "diffae_net.h"
+#include "../stir.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -43,8 +44,6 @@ zn_model *small_diffae(bool conditional)
     for (int part = 0; part < ZN_PARTS && conditional; part++)
         if (part != ZN_DECODER)
             assert_int_equal(zn_model_random_part(m, (zn_part)part, 1), ZN_OK);
-    for (int i = 0; i < m->count; i++) /* zeros at the ends of branches would hide what comes after them */
-        for (int64_t j = 0; j < zn_shape_count(m->parameters[i].shape); j++)
-            m->parameters[i].data[j] += 0.01f * (float)((i * 7 + j * 3) % 11 - 5);
+    stir(m, 0.01f);
     return m;
 }
