@@ -384,6 +384,7 @@ int main(void)
         cmocka_unit_test(bf16_is_near_f32),
         cmocka_unit_test(large_frames_take_what_layers_retain),
         cmocka_unit_test(bf16_halves_what_layers_retain),
+        cmocka_unit_test(bf16_takes_less_than_f32),
         cmocka_unit_test(bf16_is_all_that_layers_retain),
         cmocka_unit_test(lean_weights_leave_large_maps_in_bf16),
         cmocka_unit_test(any_number_of_pictures_comes_back),

@@ -67,6 +67,13 @@ zn_model *small_taehv(int patch)
     return random_model(arch, &k);
 }
 
+zn_model *whole_taehv(void)
+{
+    const zn_config *known;
+    const zn_arch *arch = zn_arch_find("taew2_1", &known);
+    return random_model(arch, known);
+}
+
 zn_model *small_video(int which) { return which < 2 ? small_wan(which) : small_taehv(which - 1); }
 
 zn_image *small_picture(int width, int height, int number)

@@ -16,6 +16,8 @@ zn_model *wider_wan(int which, int width);
 zn_model *quarter_wan(void);
 /* patch: 1 or 2, at 1/8 or 1/16. Five latent channels. */
 zn_model *small_taehv(int patch);
+/* taew2_1, all channels. */
+zn_model *whole_taehv(void);
 
 /* All of these, by number. */
 enum { SMALL_VIDEOS = 4 };

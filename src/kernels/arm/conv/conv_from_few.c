@@ -1,10 +1,11 @@
 /* 3x3 convolution from three channels to many, the first layer of an encoder, direct, fp32.
  *
  * Three lines of input are copied, with zeros around the map, and all outputs of a block of pixels are completed in
- * registers. A unit is a stretch of one output row. */
+ * registers. A unit is a stretch of one output row. Results of bf16 are rounded a few blocks at a time. */
 #include "base/cpu.h"
 #include "kernels/arm/conv/pixels_6x16.h"
 #include "kernels/conv.h"
+#include "kernels/narrow.h"
 
 #include <arm_neon.h>
 #include <math.h>
@@ -17,6 +18,7 @@ enum {
     PIXELS = ZN_6X16_PIXELS,
     COLUMNS = ZN_6X16_COLUMNS,
     STRETCH = PIXELS * 22,
+    BUFFER = PIXELS * 4, /* pixels whose sums are not computed in place */
     LINE = (STRETCH + 2) * CHANNELS + 16, /* a row of input, plus the floats that whole vectors read past it */
 };
 
@@ -37,20 +39,20 @@ static void pack(const zn_conv_shape *s, const float *w, void *packed)
             to[(o / COLUMNS * STEPS + k) * COLUMNS + o % COLUMNS] = w[(int64_t)k * s->cout + o];
 }
 
-/* Scratch of a thread: bias, the outputs of a block, three rows of input. */
+/* Scratch of a thread: bias, the outputs of a buffer, its residual as floats, three rows of input. */
 typedef struct scratch {
-    float *bias, *sums, (*line)[LINE];
+    float *bias, *sums, *residual, (*line)[LINE];
 } scratch;
 
 static size_t scratch_bytes(const zn_conv_shape *s)
 {
-    return ((1 + PIXELS) * (size_t)s->cout + 3 * LINE) * sizeof(float);
+    return ((1 + 2 * BUFFER) * (size_t)s->cout + 3 * LINE) * sizeof(float);
 }
 
 static scratch scratch_at(const zn_conv_shape *s, float *base)
 {
-    float *sums = base + s->cout;
-    return (scratch){ .bias = base, .sums = sums, .line = (void *)(sums + PIXELS * s->cout) };
+    float *sums = base + s->cout, *residual = sums + BUFFER * s->cout;
+    return (scratch){ .bias = base, .sums = sums, .residual = residual, .line = (void *)(residual + BUFFER * s->cout) };
 }
 
 static int parts(const zn_conv_shape *s) { return (s->ow + STRETCH - 1) / STRETCH; }
@@ -77,16 +79,30 @@ static void gather(const zn_conv_args *a, int64_t row, int x0, int count, const 
     }
 }
 
-/* y = act(sums + residual); the sums may be y. */
-static void finish(const zn_conv_args *a, const float *sums, int64_t at, int count)
+/* The residual of `count` results as floats, in `wide` where it is bf16; NULL: there is none. */
+static const float *residual_at(const zn_conv_args *a, int64_t at, int count, float *wide)
+{
+    if (!a->residual || a->residual_type == ZN_TYPE_F32)
+        return a->residual ? a->residual + at : NULL;
+    zn_k_widen(&(zn_widen_args){ (const uint16_t *)(const void *)a->residual + at, wide }, (zn_range){ 0, count, NULL });
+    return wide;
+}
+
+/* y = act(sums + residual). The sums may be y, but not of bf16, and are overwritten then. */
+static void finish(const zn_conv_args *a, float *sums, int64_t at, int count, const scratch *t)
 {
     const float32x4_t floor = vdupq_n_f32(a->relu ? 0 : -INFINITY); /* FMAX propagates NaN */
+    const float *residual = residual_at(a, at, count, t->residual);
+    const bool narrow = a->y_type != ZN_TYPE_F32;
+    float *y = narrow ? sums : a->y + at;
     for (int i = 0; i < count; i += 4) {
         float32x4_t v = vld1q_f32(sums + i);
-        if (a->residual)
-            v = vaddq_f32(v, vld1q_f32(a->residual + at + i));
-        vst1q_f32(a->y + at + i, vmaxq_f32(v, floor));
+        if (residual)
+            v = vaddq_f32(v, vld1q_f32(residual + i));
+        vst1q_f32(y + i, vmaxq_f32(v, floor));
     }
+    if (narrow)
+        zn_k_round(&(zn_round_args){ sums, (uint16_t *)(void *)a->y + at }, (zn_range){ 0, count, NULL });
 }
 
 static void run_unit(const zn_conv_args *a, int64_t unit, const scratch *t)
@@ -94,7 +110,8 @@ static void run_unit(const zn_conv_args *a, int64_t unit, const scratch *t)
     const zn_conv_shape *s = &a->s;
     const int64_t row = unit / parts(s);
     const int x0 = (int)(unit % parts(s)) * STRETCH, count = s->ow - x0 < STRETCH ? s->ow - x0 : STRETCH;
-    const int whole = a->residual ? 0 : count / PIXELS * PIXELS; /* computed in place: a residual may be y itself */
+    /* Computed in place: a residual may be y itself. */
+    const int whole = a->residual || a->y_type != ZN_TYPE_F32 ? 0 : count / PIXELS * PIXELS;
     const int64_t at = (row * s->ow + x0) * s->cout;
     gather(a, row, x0, count, t);
     zn_6x16 k = { .a = t->line[0],
@@ -107,12 +124,13 @@ static void run_unit(const zn_conv_args *a, int64_t unit, const scratch *t)
                   .blocks = whole / PIXELS };
     if (whole)
         zn_6x16_taps(&k);
-    if (a->relu)
-        finish(a, a->y + at, at, whole * s->cout);
-    for (int i = whole; i < count; i += PIXELS) {
-        k.a = t->line[0] + i * CHANNELS, k.y = t->sums, k.blocks = 1;
+    if (whole && a->relu)
+        finish(a, a->y + at, at, whole * s->cout, t);
+    for (int i = whole; i < count; i += BUFFER) {
+        const int pixels = count - i < BUFFER ? count - i : BUFFER;
+        k.a = t->line[0] + i * CHANNELS, k.y = t->sums, k.blocks = (pixels + PIXELS - 1) / PIXELS;
         zn_6x16_taps(&k);
-        finish(a, t->sums, at + (int64_t)i * s->cout, (count - i < PIXELS ? count - i : PIXELS) * s->cout);
+        finish(a, t->sums, at + (int64_t)i * s->cout, pixels * s->cout, t);
     }
 }
 
@@ -126,6 +144,12 @@ static void run(const void *args, zn_range r)
         run_unit(a, unit, &t);
 }
 
+static unsigned narrow(const zn_conv_shape *s)
+{
+    (void)s;
+    return ZN_CONV_NARROW_Y;
+}
+
 static double flops(const zn_conv_shape *s) { return 2.0 * s->n * s->oh * s->ow * STEPS * s->cout; }
 
 const zn_conv_kernel zn_conv_from_few_neon = {
@@ -133,6 +157,7 @@ const zn_conv_kernel zn_conv_from_few_neon = {
     .math = ZN_PRECISION_F32,
     .cpu = ZN_CPU_NEON,
     .tolerance = 5e-6f,
+    .narrow = narrow,
     .supports = supports,
     .packed_bytes = packed_bytes,
     .pack = pack,

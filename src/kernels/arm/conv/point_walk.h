@@ -102,6 +102,41 @@ static void zn_point_split_shuffled(const float *p, const float *q, int64_t line
     }
 }
 
+/* The same for maps of bf16, which are only put in order. */
+static void zn_point_copy_pixels(const uint16_t *p, const uint16_t *q, int cin, uint16_t *to)
+{
+    int k = 0;
+    for (; k + 8 <= cin; k += 8, to += 2 * ZN_POINT_GROUP) {
+        const uint64x2_t a = vreinterpretq_u64_u16(vld1q_u16(p + k)), b = vreinterpretq_u64_u16(vld1q_u16(q + k));
+        vst1q_u16(to, vreinterpretq_u16_u64(vzip1q_u64(a, b)));
+        vst1q_u16(to + ZN_POINT_GROUP, vreinterpretq_u16_u64(vzip2q_u64(a, b)));
+    }
+    for (; k < cin; k += 4, to += ZN_POINT_GROUP) {
+        const size_t bytes = sizeof *to * (size_t)(cin - k < 4 ? cin - k : 4);
+        memset(to, 0, 8 * sizeof *to);
+        memcpy(to, p + k, bytes);
+        memcpy(to + 4, q + k, bytes);
+    }
+}
+
+ZN_INLINE void zn_point_unshuffle_bf16(const uint16_t *x, int64_t line, int c, uint16x4_t v[4])
+{
+    const uint16x4_t a = vld1_u16(x), b = vld1_u16(x + c), d = vld1_u16(x + line), e = vld1_u16(x + line + c);
+    const uint16x4_t ad = vzip1_u16(a, d), be = vzip1_u16(b, e), ad2 = vzip2_u16(a, d), be2 = vzip2_u16(b, e);
+    v[0] = vzip1_u16(ad, be), v[1] = vzip2_u16(ad, be), v[2] = vzip1_u16(ad2, be2), v[3] = vzip2_u16(ad2, be2);
+}
+
+static void zn_point_copy_shuffled(const uint16_t *p, const uint16_t *q, int64_t line, int cin, uint16_t *to)
+{
+    for (int k = 0; k < cin / 4; k += 4) {
+        uint16x4_t v[4], u[4];
+        zn_point_unshuffle_bf16(p + k, line, cin / 4, v);
+        zn_point_unshuffle_bf16(q + k, line, cin / 4, u);
+        for (int i = 0; i < 4; i++, to += ZN_POINT_GROUP)
+            vst1q_u16(to, vcombine_u16(v[i], u[i]));
+    }
+}
+
 /* The inner loops of point_walk.h: blocks of 12 pixels by panels of 8 outputs over `groups` groups of four channels,
  *
  *     sum[i][j] = start[j] + high high                              i < 6 pairs of pixels, j < 4 pairs of outputs
@@ -355,24 +390,37 @@ static void advance(place *p)
     }
 }
 
+/* Splits two pixels at offsets p and q of the map. */
+static void split_pair(const zn_conv_args *a, int64_t p, int64_t q, uint16_t *to)
+{
+    const zn_conv_shape *s = &a->s;
+    const uint16_t *x = (const uint16_t *)(const void *)a->x;
+    const int64_t line = 2 * (int64_t)s->w * (s->cin / 4);
+    const bool narrow = HALVES == 1 && a->x_type != ZN_TYPE_F32;
+    if (narrow && s->unshuffle)
+        zn_point_copy_shuffled(x + p, x + q, line, s->cin, to);
+    else if (narrow)
+        zn_point_copy_pixels(x + p, x + q, s->cin, to);
+    else if (s->unshuffle)
+        zn_point_split_shuffled(a->x + p, a->x + q, line, s->cin, to);
+    else
+        zn_point_split_pixels(a->x + p, a->x + q, s->cin, to);
+}
+
 /* Splits the pixels from `first` in whole blocks; the last block is padded with copies of the last pixel. */
 static void split_strip(const zn_conv_args *a, int64_t first, int count, uint16_t *to)
 {
     const zn_conv_shape *s = &a->s;
-    const int64_t line = 2 * (int64_t)s->w * (s->cin / 4);
     place p = place_of(first, s->cin, s->unshuffle, s->w);
     for (int t = 0; t < count; t += ZN_POINT_PIXELS, to += groups_of(s) * GROUP_A)
         for (int i = 0; i < ZN_POINT_PIXELS; i += 2) {
-            const float *x[2];
+            int64_t at[2];
             for (int j = 0; j < 2; j++) {
-                x[j] = a->x + p.at;
+                at[j] = p.at;
                 if (t + i + j < count - 1)
                     advance(&p);
             }
-            if (s->unshuffle)
-                zn_point_split_shuffled(x[0], x[1], line, s->cin, to + PIXEL * i);
-            else
-                zn_point_split_pixels(x[0], x[1], s->cin, to + PIXEL * i);
+            split_pair(a, at[0], at[1], to + PIXEL * i);
         }
 }
 
