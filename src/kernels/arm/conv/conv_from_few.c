@@ -18,7 +18,7 @@ enum {
     PIXELS = ZN_6X16_PIXELS,
     COLUMNS = ZN_6X16_COLUMNS,
     STRETCH = PIXELS * 22,
-    BUFFER = PIXELS * 4, /* pixels whose sums are not computed in place */
+    BUFFER = PIXELS * 4,                  /* pixels whose sums are not computed in place */
     LINE = (STRETCH + 2) * CHANNELS + 16, /* a row of input, plus the floats that whole vectors read past it */
 };
 
@@ -84,7 +84,8 @@ static const float *residual_at(const zn_conv_args *a, int64_t at, int count, fl
 {
     if (!a->residual || a->residual_type == ZN_TYPE_F32)
         return a->residual ? a->residual + at : NULL;
-    zn_k_widen(&(zn_widen_args){ (const uint16_t *)(const void *)a->residual + at, wide }, (zn_range){ 0, count, NULL });
+    zn_k_widen(&(zn_widen_args){ (const uint16_t *)(const void *)a->residual + at, wide },
+               (zn_range){ 0, count, NULL });
     return wide;
 }
 
