@@ -1,7 +1,7 @@
 """bench/video: measures Zenith and PyTorch in turn and prints a Markdown table. Started by the script `video`.
 
 Each measurement is a new process, so that the peak memory is that of one engine and one case. The first run is a
-warm-up of at most five frames; --warm makes that of PyTorch shorter.
+warm-up of at most five frames; --warm makes that of PyTorch shorter, or leaves it out (0).
 """
 import argparse
 import importlib.util
@@ -43,7 +43,7 @@ def worker(model, part, size, frames, precision, threads, warm):
     width, height = (int(v) for v in size.split("x"))
     kind = torch.bfloat16 if precision == "bf16" else torch.float32
     runs = []
-    for count in (min(frames, warm), frames):
+    for count in filter(None, (min(frames, warm), frames)):
         network, x, run = net.prepare(model, part, width, height, count)
         network, x = network.to(kind), x.to(kind)
         wall, cpu = time.perf_counter(), time.process_time()
