@@ -260,6 +260,10 @@ static zn_status prepare(judge *j, const zn_model *model)
                        zn_ranks_count(o->ranks));
     if (o->clips && o->fid)
         return ZN_FAIL(ZN_EUNSUPPORTED, "the distance of sets is measured for images, not for clips");
+    if (o->clips && !zn_eval_has_clips(j->data))
+        return ZN_FAIL(ZN_EINVALID,
+                       "%s: images, not clips: make a data set with zenith dataset build --clips 17 %s -o SET.lmdb",
+                       o->data, o->data);
     ZN_TRY(o->clips ? zn_video_new(model, &compute, &j->video) : zn_codec_new(model, &compute, &j->codec));
     compute.progress = NULL;
     if (o->fid)

@@ -71,6 +71,14 @@ static zn_status check(const zn_model_info *model, const zn_image *strip, int fr
     return strip->bits == 8 ? ZN_OK : ZN_FAIL(ZN_EINVALID, "a clip has 8 bits, not %d", strip->bits);
 }
 
+bool zn_eval_has_clips(const zn_dataset *data)
+{
+    for (int64_t i = 0; i < zn_dataset_count(data); i++)
+        if (zn_dataset_frames(data, i) > 1)
+            return true;
+    return false;
+}
+
 zn_status zn_eval_clip(zn_video *video, zn_scorer *scorer, const zn_model_info *model, const zn_image *strip,
                        int frames, zn_eval_row *row)
 {

@@ -2,9 +2,13 @@
 #ifndef ZN_EVAL_CLIPS_H
 #define ZN_EVAL_CLIPS_H
 
+#include "io/dataset/dataset.h"
 #include "pipeline/eval/scorer.h"
 
 #include <zenith/video.h>
+
+/* Whether any record is a clip. */
+bool zn_eval_has_clips(const zn_dataset *data);
 
 /* A clip, whose frames are one below the other in an image, through a video autoencoder and back: time, size of a
  * frame, and scores, which are means over frames, with flicker. */

@@ -158,7 +158,8 @@ zn_status zn_trainer_divide(const zn_recipe *r, const zn_ranks *ranks, int *part
 {
     const int count = zn_ranks_count(ranks);
     if (r->batch % r->accumulate)
-        return ZN_FAIL(ZN_EINVALID, "a batch of %d does not divide into %d parts", r->batch, r->accumulate);
+        return ZN_FAIL(ZN_EINVALID, "a batch of %d does not divide into the %d parts of 'accumulate'", r->batch,
+                       r->accumulate);
     *parts = r->accumulate;
     while (*parts % count)
         *parts += r->accumulate;
