@@ -1,4 +1,5 @@
-"""bench/video: measures Zenith and PyTorch in turn and prints a Markdown table. Started by the script `video`.
+"""bench/video: measures Zenith, PyTorch and, with --peer, stable-diffusion.cpp in turn and prints a Markdown table.
+Started by the script `video`.
 
 Each measurement is a new process, so that the peak memory is that of one engine and one case. The first run is a
 warm-up of at most five frames; --warm makes that of PyTorch shorter, or leaves it out (0).
@@ -10,6 +11,7 @@ import os
 import resource
 import subprocess
 import sys
+import tempfile
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -27,6 +29,7 @@ def arguments():
     parser.add_argument("--warm", type=int, default=5)
     parser.add_argument("--limit", type=float, default=float("inf"))
     parser.add_argument("--program", default=os.path.join(ROOT, "build", "clip-times"))
+    parser.add_argument("--peer", default="")
     parser.add_argument("--json", default="")
     parser.add_argument("--worker", nargs=5, help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -54,10 +57,21 @@ def worker(model, part, size, frames, precision, threads, warm):
     print(json.dumps({"runs": runs[-1:], "frames": made, "peak_mib": peak}))
 
 
+def weights_of(a, model):
+    """A file of random weights for stable-diffusion.cpp, which makes none itself."""
+    path = os.path.join(a.folder, model + ".safetensors")
+    if not os.path.exists(path):
+        subprocess.run([os.path.join(os.path.dirname(a.program), "clip-weights"), model, path], check=True)
+    return path
+
+
 def measure(a, engine, case):
     model, part, size, frames, precision = case
     if engine == "zenith":
         command = [a.program, "random:" + model, part, size, str(frames), precision, str(a.threads)]
+    elif engine == "peer":
+        runs = 2 if a.warm else 1
+        command = [a.peer, weights_of(a, model), model, part, size, str(frames), str(a.threads), str(runs)]
     else:
         command = [sys.executable, os.path.abspath(__file__), "--threads", str(a.threads), "--warm", str(a.warm)]
         command += ["--worker", *map(str, case)]
@@ -77,16 +91,17 @@ def peak(results):
     return max((r["peak_mib"] for r in results if r), default=None)
 
 
-def row(case, results):
-    """Frames per second and MiB of both, and the ratios of CPU and wall time."""
+def row(case, results, others):
+    """Frames per second and MiB of all, and the ratios of CPU and wall time to each of the others."""
     frames = case[3]
     cells = list(map(str, case))
-    for engine in ("zenith", "torch"):
+    for engine in ["zenith"] + others:
         wall = best(results[engine], "wall")
         cells += [f"{frames / wall:.2f}" if wall else "-", f"{peak(results[engine]):,}" if wall else "-"]
-    for key in ("wall", "cpu"):
-        ours, theirs = best(results["zenith"], key), best(results["torch"], key)
-        cells.append(f"{ours / theirs:.2f}" if ours and theirs else "-")
+    for engine in others:
+        for key in ("wall", "cpu"):
+            ours, theirs = best(results["zenith"], key), best(results[engine], key)
+            cells.append(f"{ours / theirs:.2f}" if ours and theirs else "-")
     return "| " + " | ".join(cells) + " |"
 
 
@@ -107,18 +122,26 @@ def main():
     if a.worker:
         model, part, size, frames, precision = a.worker
         return worker(model, part, size, int(frames), precision, a.threads, a.warm)
-    engines = ["zenith"] + (["torch"] if importlib.util.find_spec("torch") else [])
+    engines = ["zenith"] + (["torch"] if importlib.util.find_spec("torch") else []) + (["peer"] if a.peer else [])
+    others = engines[1:] or ["torch"]
+    named = {"torch": "PyTorch", "peer": "stable-diffusion.cpp"}
+    heads = ["model", "part", "size", "frames", "precision", "Zenith frames/s", "MiB"]
+    for engine in others:
+        heads += [named[engine] + " frames/s", "MiB"]
+    for engine in others:
+        heads += ["time", "CPU time"] if len(others) == 1 else ["time to " + named[engine], "CPU time"]
     print(f"\n{a.threads} threads, {a.rounds} rounds\n")
-    print("| model | part | size | frames | precision | Zenith frames/s | MiB | PyTorch frames/s | MiB | time | CPU time |")
-    print("|---|---|---|---:|---|---:|---:|---:|---:|---:|---:|", flush=True)
+    print("| " + " | ".join(heads) + " |")
+    print("|---|---|---|---:|---|" + "---:|" * (len(heads) - 5), flush=True)
     every = []
-    for case in cases(a):
-        results = {"zenith": [], "torch": []}
-        for turn in range(a.rounds):
-            for engine in engines[turn % len(engines) :] + engines[: turn % len(engines)]:
-                results[engine].append(measure(a, engine, case))
-        print(row(case, results), flush=True)
-        every.append({"case": case, **results})
+    with tempfile.TemporaryDirectory() as a.folder:
+        for case in cases(a):
+            results = {"zenith": [], "torch": [], "peer": []}
+            for turn in range(a.rounds):
+                for engine in engines[turn % len(engines) :] + engines[: turn % len(engines)]:
+                    results[engine].append(measure(a, engine, case))
+            print(row(case, results, others), flush=True)
+            every.append({"case": case, **results})
     if a.json:
         with open(a.json, "w") as file:
             json.dump(every, file, indent=1)
