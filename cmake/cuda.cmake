@@ -67,6 +67,7 @@ function(zenith_device_sources)
     cuda/conv/conv_product.cu
     cuda/conv/conv_thin.cu
     cuda/conv/conv_to_few.cu
+    cuda/conv/conv_to_few_f32.cu
     cuda/conv/grouped.cu
     cuda/loss/loss.cu
     cuda/loss/ssim.cu

@@ -7,6 +7,7 @@ extern const zn_conv_kernel zn_conv_hopper_up_f16, zn_conv_hopper_up_bf16, zn_co
 extern const zn_conv_kernel zn_conv_hopper_f16, zn_conv_hopper_bf16, zn_conv_cuda_product, zn_conv_cuda_rows;
 extern const zn_conv_kernel zn_conv_cuda_thin_f16, zn_conv_cuda_thin_bf16;
 extern const zn_conv_kernel zn_conv_cuda_to_few_f16, zn_conv_cuda_to_few_bf16;
+extern const zn_conv_kernel zn_conv_cuda_to_few_f32, zn_conv_hopper_split_up, zn_conv_hopper_split;
 extern const zn_conv_kernel zn_conv_cuda_tf32x3, zn_conv_cuda_f16, zn_conv_cuda_bf16;
 extern const zn_conv_kernel zn_conv_cuda_few_as_f16, zn_conv_cuda_few_as_bf16;
 extern const zn_conv_kernel zn_conv_cuda_tf32_as_f16, zn_conv_cuda_tf32_as_bf16;
@@ -46,6 +47,9 @@ const zn_conv_kernel *const zn_conv_kernels[] = {
     &zn_conv_cuda_few_as_bf16,
     &zn_conv_cuda_tf32_as_f16,
     &zn_conv_cuda_tf32_as_bf16,
+    &zn_conv_cuda_to_few_f32,
+    &zn_conv_hopper_split_up,
+    &zn_conv_hopper_split,
     &zn_conv_cuda_tf32x3,
 #endif
 #if defined(__aarch64__)

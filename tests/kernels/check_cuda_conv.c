@@ -473,6 +473,75 @@ static int shapes(zn_conv_shape *list)
     return count;
 }
 
+/* Weights in two parts: together they are the weights. Runs where the kernel does not. */
+static void check_parts(const conv_data *d, const zn_conv_kernel *k)
+{
+    const zn_conv_shape *s = &d->s;
+    const zn_cuda_weights p = zn_cuda_split_weights(s);
+    uint16_t *packed = (uint16_t *)fenced_new((int64_t)(k->packed_bytes(s) / sizeof(float)), true);
+    bool good = true;
+    k->pack(s, d->w, packed);
+    const float *scales = (const float *)((const char *)packed + zn_cuda_split_bytes(&p));
+    for (int row = 0; row < p.rows / ZN_CUDA_SPLIT_PARTS; row++)
+        for (int column = 0; column < p.columns; column++) {
+            const int64_t from = zn_cuda_weight_at(s, &p, false, row, column);
+            const uint16_t *high = packed + zn_cuda_split_row(row) * p.columns + column,
+                           *low = high + (int64_t)ZN_CUDA_SPLIT_CHUNK * p.columns;
+            const float got = (zn_f16_to_f32(*high) + zn_f16_to_f32(*low) / ZN_CUDA_SPLIT_LOW) * scales[column];
+            const float want = from < 0 ? 0 : d->w[from];
+            good = good && fabsf(got - want) <= 0x1p-22f * fabsf(want) + 0x1p-35f * scales[column];
+        }
+    if (!good)
+        cuda_fail(k->name, "has other weights in its parts");
+    fenced_free((float *)packed);
+}
+
+/* Full precision must not depend on how large numbers are: x and w times a factor; and a pixel of the first row of x
+ * times another, which must not disturb the rows that do not read it. */
+static void check_range(const zn_conv_kernel *k, zn_conv_shape s, float x_factor, float w_factor, float pixel_factor)
+{
+    char name[160];
+    conv_data d = conv_data_new(s, 950);
+    for (int64_t i = 0; i < d.x_count; i++)
+        d.x[i] *= i / s.cin == 2 ? x_factor * pixel_factor : x_factor;
+    for (int64_t i = 0; i < d.w_count; i++)
+        d.w[i] *= w_factor;
+    const conv_options plain = { 0 };
+    run_reference(&d, plain);
+    check_conv(k, &d, plain, false);
+    float *packed = cuda_shared_new((int64_t)(k->packed_bytes(&s) / sizeof(float)), NAN);
+    float *x = cuda_shared_copy(d.x, d.x_count), *y = cuda_shared_new(d.y_count, NAN);
+    k->pack(&s, d.w, packed);
+    zn_device_send(cuda_device, packed, k->packed_bytes(&s));
+    zn_conv_args a = conv_args_of(&d, plain, packed, y);
+    a.x = x;
+    cuda_start(k->run, k->units(&s), &a);
+    zn_device_fetch(cuda_device, y, sizeof(float) * (size_t)d.y_count);
+    cuda_must(zn_device_wait(cuda_device));
+    const int64_t near = (int64_t)(s.up2 ? 4 : 2) * s.ow * s.cout;
+    const double e = relative_error(y + near, d.want + near, d.y_count - near);
+    snprintf(name, sizeof name, "%s with x times %g, w times %g, a pixel times %g", k->name, (double)x_factor,
+             (double)w_factor, (double)pixel_factor);
+    if (!(e <= (double)k->tolerance))
+        cuda_fail(name, "differs where that pixel is not read");
+    float *const all[] = { packed, x, y };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        cuda_shared_free(all[i]);
+    conv_data_free(&d);
+}
+
+static void check_all_ranges(const zn_conv_kernel *k)
+{
+    static const float factors[][3] = { { 1e30f, 1e-20f, 1 }, { 1e-30f, 1e20f, 1 },   { 1e-4f, 1e-20f, 1 },
+                                        { 1e5f, 1e4f, 1 },    { 1, 1, 1e6f },         { 1e-5f, 1, 1e6f },
+                                        { 1e-33f, 1e30f, 1 }, { 1e25f, 1e-30f, 1e6f } };
+    zn_conv_shape s = conv_shape(1, 9, 11, 48, 72, 3, 1, 1, strstr(k->name, "-up-"));
+    if (!k->supports(&s))
+        s = conv_shape(1, 9, 11, 48, 3, 3, 1, 1, false);
+    for (size_t i = 0; i < sizeof factors / sizeof *factors; i++)
+        check_range(k, s, factors[i][0], factors[i][1], factors[i][2]);
+}
+
 /* Where the kernel itself does not run, its weights are packed. */
 static void check_packs(const zn_conv_kernel *k, const conv_data *d)
 {
@@ -486,6 +555,12 @@ void cuda_check_convs(void)
 {
     if (strstr("flip_weights", cuda_filter))
         check_flip();
+    for (const zn_conv_kernel *const *k = zn_conv_kernels; *k; k++)
+        if (!strcmp((*k)->name, "wgmma-f16x3-cuda") && strstr((*k)->name, cuda_filter)) {
+            conv_data d = conv_data_new(conv_shape(1, 2, 2, 40, 20, 3, 1, 1, false), 901);
+            check_parts(&d, *k);
+            conv_data_free(&d);
+        }
     if (strstr("wgmma-up", cuda_filter)) {
         conv_data d = conv_data_new(conv_shape(2, 3, 4, 24, 20, 3, 1, 1, true), 900);
         run_reference(&d, conv_option_list[0]);
@@ -497,6 +572,9 @@ void cuda_check_convs(void)
             (strstr((*k)->name, cuda_filter) || strstr("frames", cuda_filter)))
             check_all_frames(*k);
     check_all_codes();
+    for (const zn_conv_kernel *const *k = zn_conv_kernels; *k; k++)
+        if ((*k)->math == ZN_PRECISION_F32 && cuda_runs((*k)->cpu) && strstr((*k)->name, cuda_filter))
+            check_all_ranges(*k);
     bool any = false;
     for (const zn_conv_kernel *const *k = zn_conv_kernels; *k; k++)
         any |= strstr((*k)->name, cuda_filter) != NULL;

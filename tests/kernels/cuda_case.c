@@ -103,7 +103,7 @@ void cuda_compare(const char *name, float *y, const float *want, int64_t count, 
     if (!(e <= allowed))
         cuda_fail(name, text);
     if (strstr(name, "-cuda"))
-        worst[!strstr(name, "tf32x3-")] = fmax(worst[!strstr(name, "tf32x3-")], e);
+        worst[!strstr(name, "x3-")] = fmax(worst[!strstr(name, "x3-")], e);
     compared++;
 }
 

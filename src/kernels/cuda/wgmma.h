@@ -82,7 +82,7 @@ static __device__ void publish_shared(void) { asm volatile("fence.proxy.async.sh
     }
 #define ZN_WGMMA(name, type, columns, count, operands) ZN_WGMMA_DEEP(name, type, columns, "16", count, operands)
 struct bf16_wide : bf16_pair {
-    enum { BYTES = 2 };
+    enum { BYTES = 2, PARTS = 1 };
     ZN_WGMMA(multiply, "bf16", "32", 16, "%16, %17, 1, 1, 1, 1, 0")
     ZN_WGMMA(multiply, "bf16", "64", 32, "%32, %33, 1, 1, 1, 1, 0")
     ZN_WGMMA(multiply, "bf16", "128", 64, "%64, %65, 1, 1, 1, 1, 0")
@@ -90,15 +90,22 @@ struct bf16_wide : bf16_pair {
     ZN_WGMMA(multiply_turned, "bf16", "192", 96, "%96, %97, 1, 1, 1, 1, 1")
 };
 struct f16_wide : f16_pair {
-    enum { BYTES = 2 };
+    enum { BYTES = 2, PARTS = 1 };
     ZN_WGMMA(multiply, "f16", "32", 16, "%16, %17, 1, 1, 1, 1, 0")
     ZN_WGMMA(multiply, "f16", "64", 32, "%32, %33, 1, 1, 1, 1, 0")
     ZN_WGMMA(multiply, "f16", "128", 64, "%64, %65, 1, 1, 1, 1, 0")
 };
+/* Numbers in two parts of f16 (conv_split.h). multiply_new: sums = a b. */
+struct split_wide : f16_wide {
+    enum { PARTS = 2 };
+    ZN_WGMMA(multiply_new, "f16", "32", 16, "%16, %17, 0, 1, 1, 1, 0")
+    ZN_WGMMA(multiply_new, "f16", "64", 32, "%32, %33, 0, 1, 1, 1, 0")
+    ZN_WGMMA(multiply_new, "f16", "128", 64, "%64, %65, 0, 1, 1, 1, 0")
+};
 
 /* FP8 codes (E4M3), 32 in place of 16; a line of `a` has some of them for one row. Results are written as bf16. */
 struct e4m3_wide : bf16_pair {
-    enum { BYTES = 1 };
+    enum { BYTES = 1, PARTS = 1 };
     ZN_WGMMA_DEEP(multiply, "e4m3", "128", "32", 64, "%64, %65, 1, 1, 1")
 };
 

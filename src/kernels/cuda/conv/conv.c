@@ -5,6 +5,7 @@
 #include "base/cpu.h"
 #include "kernels/fp8.h"
 
+#include <float.h>
 #include <math.h>
 
 /* Pixel indices are ints, also those of a shuffled map. */
@@ -67,12 +68,20 @@ static bool supports_to_few(const zn_conv_shape *s)
            s->stride == 1 && s->pad == 1 && !s->up2 && !s->shuffle && s->oh == s->h && s->ow == s->w;
 }
 
+/* conv_to_few_f32.cu: whole chunks, and weights are read four at a time. */
+static bool supports_to_few_f32(const zn_conv_shape *s)
+{
+    return supports(s) && s->cin % ZN_CUDA_TO_FEW_CHUNK == 0 && s->cout <= 4 && s->kh == 3 && s->kw == 3 &&
+           s->stride == 1 && s->pad == 1 && !s->up2 && !s->shuffle && !s->unshuffle && s->oh == s->h && s->ow == s->w;
+}
+
+enum { MOST_CHUNKS = 31 }; /* fewer than steps of the ring (lines.h) */
+
 /* Hopper: x is read in pieces of eight channels, and rounded before if it is fp32. */
 static bool supports_wide(const zn_conv_shape *s)
 {
-    enum { MOST = 31 }; /* chunks: fewer than steps of the ring (lines.h) */
     return supports_half(s) && s->kh == ZN_CUDA_WIDE_SIDE && s->kw == ZN_CUDA_WIDE_SIDE && s->stride <= 2 &&
-           s->cin <= MOST * zn_cuda_half_weights(s).chunk && s->cin % 8 == 0 && s->cout > ZN_CUDA_CONV_FEW;
+           s->cin <= MOST_CHUNKS * zn_cuda_half_weights(s).chunk && s->cin % 8 == 0 && s->cout > ZN_CUDA_CONV_FEW;
 }
 
 /* The same through an up-sampling. */
@@ -80,6 +89,13 @@ static bool supports_up(const zn_conv_shape *s)
 {
     return s->up2 && s->pad == 1 && s->stride == 1 && s->oh == 2 * s->h && s->ow == 2 * s->w && supports_wide(s);
 }
+
+/* Full precision, always in chunks of the same size. */
+static bool supports_split(const zn_conv_shape *s)
+{
+    return supports_wide(s) && s->cin <= MOST_CHUNKS * ZN_CUDA_SPLIT_CHUNK;
+}
+static bool supports_split_up(const zn_conv_shape *s) { return supports_up(s) && supports_split(s); }
 
 /* Over frames: on small maps, blocks that compute 256 pixels would leave multiprocessors idle. */
 static bool takes_frames(const zn_conv_shape *s)
@@ -148,6 +164,68 @@ static void pack_up(const zn_conv_shape *s, const float *w, void *packed, uint16
 static void pack_up_bf16(const zn_conv_shape *s, const float *w, void *to) { pack_up(s, w, to, zn_f32_to_bf16); }
 static void pack_up_f16(const zn_conv_shape *s, const float *w, void *to) { pack_up(s, w, to, zn_f32_to_f16); }
 
+/* ---- full precision in two parts ---- */
+
+static size_t split_bytes(const zn_conv_shape *s)
+{
+    const zn_cuda_weights p = zn_cuda_split_weights(s);
+    return zn_cuda_split_bytes(&p) + sizeof(float) * (size_t)p.columns;
+}
+static size_t split_up_bytes(const zn_conv_shape *s)
+{
+    const zn_cuda_weights p = zn_cuda_split_up_weights(s);
+    return zn_cuda_split_bytes(&p) + sizeof(float) * (size_t)p.columns;
+}
+
+/* An element of the weights before they are split. */
+typedef float (*weight_of)(const zn_conv_shape *s, const zn_cuda_weights *p, const float *w, int row, int column);
+static float plain_weight(const zn_conv_shape *s, const zn_cuda_weights *p, const float *w, int row, int column)
+{
+    const int64_t from = zn_cuda_weight_at(s, p, false, row, column);
+    return from < 0 ? 0 : w[from];
+}
+static float up_weight(const zn_conv_shape *s, const zn_cuda_weights *p, const float *w, int row, int column)
+{
+    return zn_cuda_up_weight(s, p, w, false, row, column);
+}
+
+/* The power of two by which numbers are divided so that the largest of them is between 1 and 2. */
+static float split_scale(float largest)
+{
+    int exponent = 1;
+    if (largest > 0 && isfinite(largest))
+        frexpf(largest, &exponent);
+    return fmaxf(ldexpf(1, exponent - 1), FLT_MIN);
+}
+
+static void pack_parts(const zn_conv_shape *s, zn_cuda_weights p, const float *w, void *packed, weight_of weight)
+{
+    const int rows = p.rows / ZN_CUDA_SPLIT_PARTS;
+    float *scales = (float *)((char *)packed + zn_cuda_split_bytes(&p));
+    for (int column = 0; column < p.columns; column++) {
+        float largest = 0;
+        for (int row = 0; row < rows; row++)
+            largest = fmaxf(largest, fabsf(weight(s, &p, w, row, column)));
+        scales[column] = split_scale(largest);
+    }
+    for (int row = 0; row < rows; row++)
+        for (int column = 0; column < p.columns; column++) {
+            const float x = weight(s, &p, w, row, column) / scales[column];
+            const uint16_t high = zn_f32_to_f16(x);
+            uint16_t *to = (uint16_t *)packed + zn_cuda_split_row(row) * p.columns + column;
+            *to = high;
+            to[(int64_t)ZN_CUDA_SPLIT_CHUNK * p.columns] = zn_f32_to_f16((x - zn_f16_to_f32(high)) * ZN_CUDA_SPLIT_LOW);
+        }
+}
+static void pack_split(const zn_conv_shape *s, const float *w, void *to)
+{
+    pack_parts(s, zn_cuda_split_weights(s), w, to, plain_weight);
+}
+static void pack_split_up(const zn_conv_shape *s, const float *w, void *to)
+{
+    pack_parts(s, zn_cuda_split_up_weights(s), w, to, up_weight);
+}
+
 static size_t code_bytes(const zn_conv_shape *s)
 {
     const zn_cuda_weights p = zn_cuda_code_weights(s);
@@ -198,7 +276,7 @@ static bool has_no_tiles(const zn_conv_shape *s, const zn_conv_wish *wish)
     return (void)s, wish->whole || wish->changing;
 }
 
-/* Gradients may be too small for f16. */
+/* Gradients may be too small for f16, and not all layouts can be packed on the GPU. */
 static bool never_changes(const zn_conv_shape *s, const zn_conv_wish *wish) { return (void)s, !wish->changing; }
 
 /* cuBLASLt is better at more channels, except on small maps; the size of a map must not matter where tiles are cut. It
@@ -229,6 +307,16 @@ static double up_flops(const zn_conv_shape *s)
     const zn_cuda_weights p = zn_cuda_up_weights(s);
     return 2.0 * s->n * s->h * s->w * (double)p.rows * p.columns;
 }
+static double split_flops(const zn_conv_shape *s)
+{
+    const zn_cuda_weights p = zn_cuda_split_weights(s);
+    return 3.0 / ZN_CUDA_SPLIT_PARTS * 2 * s->n * s->oh * s->ow * (double)p.rows * p.columns;
+}
+static double split_up_flops(const zn_conv_shape *s)
+{
+    const zn_cuda_weights p = zn_cuda_split_up_weights(s);
+    return 3.0 / ZN_CUDA_SPLIT_PARTS * 2 * s->n * s->h * s->w * (double)p.rows * p.columns;
+}
 static double three_flops(const zn_conv_shape *s) { return 3 * padded_flops(s); }
 
 /* Keys of the launchers in the device's table. No CPU has ZN_CPU_CUDA, so these functions never run. */
@@ -239,6 +327,8 @@ void zn_k_conv_wgmma_bf16(const void *conv_args, zn_range rows) { (void)conv_arg
 void zn_k_conv_wgmma_f16(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
 void zn_k_conv_up_bf16(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
 void zn_k_conv_up_f16(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
+void zn_k_conv_split(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
+void zn_k_conv_split_up(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
 void zn_k_conv_frames_bf16(const void *conv_frames_args, zn_range rows) { (void)conv_frames_args, (void)rows; }
 void zn_k_conv_frames_f16(const void *conv_frames_args, zn_range rows) { (void)conv_frames_args, (void)rows; }
 void zn_k_conv_frames_fp8(const void *conv_frames_args, zn_range rows) { (void)conv_frames_args, (void)rows; }
@@ -256,6 +346,7 @@ void zn_k_conv_thin_bf16(const void *conv_args, zn_range rows) { (void)conv_args
 void zn_k_conv_thin_f16(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
 void zn_k_conv_to_few_bf16(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
 void zn_k_conv_to_few_f16(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
+void zn_k_conv_to_few_f32(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
 void zn_k_conv_rows(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
 
 /* Each number is the sum of two 11-bit numbers; three products make it as accurate as fp32. */
@@ -272,6 +363,32 @@ const zn_conv_kernel zn_conv_cuda_tf32x3 = { .name = "implicit-tf32x3-cuda",
                                              .units = units,
                                              .run = zn_k_conv_tf32x3,
                                              .flops = three_flops };
+
+/* Without the matrix unit, to at most 4 channels. */
+const zn_conv_kernel zn_conv_cuda_to_few_f32 = { .name = "to-few-f32-cuda",
+                                                 .math = ZN_PRECISION_F32,
+                                                 .cpu = ZN_CPU_CUDA,
+                                                 .tolerance = 2e-6f,
+                                                 .supports = supports_to_few_f32,
+                                                 .packed_bytes = packed_bytes,
+                                                 .pack = pack,
+                                                 .pack_on_device = zn_k_conv_pack,
+                                                 .scratch_bytes = scratch_bytes,
+                                                 .units = units,
+                                                 .run = zn_k_conv_to_few_f32,
+                                                 .flops = zn_conv_direct_flops };
+
+/* Two parts of f16, on Hopper GPUs, where their products are twice as fast as those of TF32. */
+#define ZN_CONV_SPLIT(title, can, bytes, packs, body, count)                                                           \
+    {                                                                                                                  \
+        .name = (title), .math = ZN_PRECISION_F32, .cpu = ZN_CPU_CUDA | ZN_CPU_HOPPER, .tolerance = 2e-6f,             \
+        .supports = (can), .pays = never_changes, .packed_bytes = (bytes), .pack = (packs),                            \
+        .scratch_bytes = scratch_bytes, .units = units, .run = (body), .flops = (count)                                \
+    }
+const zn_conv_kernel zn_conv_hopper_split =
+    ZN_CONV_SPLIT("wgmma-f16x3-cuda", supports_split, split_bytes, pack_split, zn_k_conv_split, split_flops);
+const zn_conv_kernel zn_conv_hopper_split_up = ZN_CONV_SPLIT("wgmma-up-f16x3-cuda", supports_split_up, split_up_bytes,
+                                                             pack_split_up, zn_k_conv_split_up, split_up_flops);
 
 /* 1x1 convolutions: by a library, or where tiles need the same bits for any number of pixels by a kernel of ours. */
 #define ZN_CONV_PRODUCT(title, worth, body)                                                                            \

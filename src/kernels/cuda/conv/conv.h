@@ -18,6 +18,7 @@ enum {
     ZN_CUDA_CONV_DEPTH = 32,   /* rows of weights at a time */
     ZN_CUDA_CONV_FEW = 8,      /* columns of a tile if cout is at most this */
     ZN_CUDA_CONV_COLUMNS = 64, /* columns of a tile otherwise */
+    ZN_CUDA_TO_FEW_CHUNK = 16, /* channels at a time in conv_to_few_f32.cu */
     ZN_CUDA_WIDE_SIDE = 3      /* of the kernels that conv_wgmma.cu multiplies with */
 };
 
@@ -90,6 +91,36 @@ static inline zn_cuda_weights zn_cuda_up_weights(const zn_conv_shape *s)
     p.rows = p.rows / (s->kh * s->kw) * 4;
     p.columns *= 4;
     return p;
+}
+
+/* For full precision: each number is multiplied by a power of two and becomes a sum of two numbers of f16, the second
+ * of which is stored 2^11 times as large. Rows are [chunk of cin][tap][part][channel of the chunk]; then a float for
+ * each column, by which its results are multiplied. */
+enum { ZN_CUDA_SPLIT_CHUNK = 32, ZN_CUDA_SPLIT_PARTS = 2 };
+#define ZN_CUDA_SPLIT_LOW 0x1p11f
+
+static inline zn_cuda_weights zn_cuda_split_weights(const zn_conv_shape *s)
+{
+    const int chunks = (s->cin + ZN_CUDA_SPLIT_CHUNK - 1) / ZN_CUDA_SPLIT_CHUNK;
+    const zn_cuda_weights p = { chunks * s->kh * s->kw * ZN_CUDA_SPLIT_PARTS * ZN_CUDA_SPLIT_CHUNK,
+                                zn_cuda_conv_columns(s), ZN_CUDA_SPLIT_CHUNK };
+    return p;
+}
+static inline zn_cuda_weights zn_cuda_split_up_weights(const zn_conv_shape *s)
+{
+    zn_cuda_weights p = zn_cuda_split_weights(s);
+    p.rows = p.rows / (s->kh * s->kw) * 4;
+    p.columns *= 4;
+    return p;
+}
+/* Where the first part of a row of the weights is. */
+static inline int64_t zn_cuda_split_row(int row)
+{
+    return row / ZN_CUDA_SPLIT_CHUNK * ZN_CUDA_SPLIT_PARTS * ZN_CUDA_SPLIT_CHUNK + row % ZN_CUDA_SPLIT_CHUNK;
+}
+static inline ZN_ON_BOTH size_t zn_cuda_split_bytes(const zn_cuda_weights *p) /* without the floats */
+{
+    return sizeof(uint16_t) * (size_t)p->rows * (size_t)p->columns;
 }
 
 /* The taps of 3 that fall on tap 0 or 1 of a phase, in a row or a column. */

@@ -1,5 +1,6 @@
-/* Convolution with products of 16-bit numbers on Hopper GPUs, of maps of 16 bits. The transposed product is
- * computed: rows are output channels, columns are pixels, so that a matrix of weights is read for many pixels at once.
+/* Convolution with products of 16-bit numbers on Hopper GPUs, of maps of 16 bits, and of fp32 maps in full precision,
+ * as three products of two parts of each number (conv_split.h). The transposed product is computed: rows are output
+ * channels, columns are pixels, so that a matrix of weights is read for many pixels at once.
  *
  * A block stays on its multiprocessor and keeps the weights of 64 output channels in shared memory, unless there are
  * too many: then they are copied with each chunk of x. Four of its warps copy what a tile of 8 x HIGH pixels reads,
@@ -10,20 +11,25 @@
  *
  * As in conv.cu, every sum has the same order for any position of its pixel and any tile. */
 #include "kernels/cuda/basic/unpack.h"
-#include "kernels/cuda/conv/conv_wide.h"
+#include "kernels/cuda/conv/conv_split.h"
 
 /* Shared memory: weights, stages, and for each turn a tile of results. */
 template <typename P> struct wide_memory {
     char *weights, *stages, *results;
     ring r;
+    split_words *words;
     __device__ wide_memory(const wide_task &w, char *start)
     {
         weights = start;
         stages = weights + w.kept * LINE;
         results = stages + w.stages * w.bytes;
-        r = ring_at(results + TURNS * P::PIXELS * LINE, w.stages);
+        r = ring_at(results + P::RESULTS, w.stages);
+        words = reinterpret_cast<split_words *>(results + P::RESULTS + RING_BYTES);
     }
 };
+
+/* Bytes of the ring and of the words after it. */
+enum { WORDS_BYTES = RING_BYTES + sizeof(split_words) };
 
 /* ---- copying ---- */
 
@@ -58,6 +64,20 @@ static __device__ void copy_stage(const wide_task &w, const place &at, int chunk
         copy_piece(start + piece_at(row, thread % 8), from + (int64_t)row * w.t.w.columns, true);
 }
 
+/* The same in two parts: the numbers are on their way to registers while the stage is still in use. */
+template <typename P>
+static __device__ void split_stage(const wide_task &w, const place &at, int chunk, const wide_memory<P> &m, int step,
+                                   int thread)
+{
+    split_part<P> part;
+    part.load(w, at, chunk, thread);
+    const int exponent = part.exponent(*m.words, step, thread);
+    m.r.wait_empty(step);
+    part.store(m.stages + step % w.stages * w.bytes, power_of_two(exponent), thread);
+    if (thread == 0)
+        m.words->units[step % w.stages] = power_of_two(-exponent);
+}
+
 /* The warps that copy: a stage for every chunk of every tile of this block. */
 template <typename P> static __device__ void copy_all(const wide_task &w, const wide_memory<P> &m)
 {
@@ -68,10 +88,14 @@ template <typename P> static __device__ void copy_all(const wide_task &w, const 
     for (int tile = (int)blockIdx.x; tile < w.tiles; tile += (int)gridDim.x) {
         const place at = place_of_tile<P>(w, tile);
         for (int chunk = 0; chunk < w.chunks; chunk++, step++) {
-            m.r.wait_empty(step);
             char *stage = m.stages + step % w.stages * w.bytes;
-            if (!w.bulk)
-                copy_stage<P>(w, at, chunk, stage, thread);
+            if constexpr (P::SPLIT) {
+                split_stage<P>(w, at, chunk, m, step, thread);
+            } else {
+                m.r.wait_empty(step);
+                if (!w.bulk)
+                    copy_stage<P>(w, at, chunk, stage, thread);
+            }
             if (!w.kept && !w.bulk_weights)
                 copy_weights(w, chunk * P::ROWS, P::ROWS, stage + P::X_BYTES, thread, WARPGROUP);
             m.r.publish(step, thread == 0 ? bytes : 0);
@@ -109,30 +133,39 @@ template <typename P> static __device__ void multiply_all(const wide_task &w, co
     const unsigned weights = shared_address(m.weights), stages = shared_address(m.stages);
     const unsigned skip = (unsigned)P::line_of(phase_of<P>(w) / 2, phase_of<P>(w) % 2) * LINE; /* to the first tap */
     char *tile_memory = m.results + turn * P::PIXELS * LINE;
+    [[maybe_unused]] split_rows rows = {};
+    if constexpr (P::SPLIT)
+        rows = split_rows_of(w, thread);
     copy_weights(w, 0, w.kept, m.weights, (int)threadIdx.x, TURNS * WARPGROUP);
     copy_commit();
     copy_wait<0>();
     publish_shared();
-    meet(1 + TURNS, TURNS * WARPGROUP);
+    meet(TURNS_MEET, TURNS * WARPGROUP);
     int step = turn * w.chunks;
     for (int tile = (int)blockIdx.x + turn * (int)gridDim.x; tile < w.tiles; tile += TURNS * (int)gridDim.x) {
         const place at = place_of_tile<P>(w, tile);
         float sums[P::SUMS] = {};
         uint4 mask[P::PIECES];
-        if (w.quick) {
+        if (!P::SPLIT && w.quick) {
             start_residual<P>(w, at, tile_memory, thread);
             load_mask<P>(w, at, mask, thread);
         }
         for (int chunk = 0; chunk < w.chunks; chunk++, step++) {
             m.r.wait_full(step);
             const unsigned stage = stages + (unsigned)(step % w.stages * w.bytes);
-            multiply_stage<P>(w.kept ? weights + (unsigned)(chunk * P::ROWS * LINE) : stage + P::X_BYTES, stage + skip,
-                              sums);
+            const unsigned from = w.kept ? weights + (unsigned)(chunk * P::ROWS * LINE) : stage + P::X_BYTES;
+            if constexpr (P::SPLIT) {
+                multiply_parts<P>(from, stage + skip, rows.times(m.words->units[step % w.stages]), sums);
+            } else {
+                multiply_stage<P>(from, stage + skip, sums);
+            }
             if (thread % WARP == 0)
                 m.r.release(step);
         }
         step += (TURNS - 1) * w.chunks;
-        if (w.quick)
+        if constexpr (P::SPLIT)
+            write_floats<P>(w, at, sums, thread);
+        else if (w.quick)
             write_quick<P>(w, at, sums, mask, tile_memory, thread);
         else
             write_slow<P>(w, at, sums, thread);
@@ -147,10 +180,15 @@ template <typename P> __global__ void __launch_bounds__(BLOCK, 1) conv_wgmma(con
     if (threadIdx.x == 0)
         m.r.init(WARPGROUP, WARPGROUP / WARP);
     __syncthreads();
-    if (threadIdx.x < TURNS * WARPGROUP)
+    if (threadIdx.x < TURNS * WARPGROUP) {
+        if constexpr (P::SPLIT) /* two sets of sums */
+            take_registers<192>();
         multiply_all<P>(w, m);
-    else
+    } else {
+        if constexpr (P::SPLIT)
+            give_registers<120>();
         copy_all<P>(w, m);
+    }
 #else
     (void)w;
 #endif
@@ -161,7 +199,7 @@ template <typename P> __global__ void __launch_bounds__(BLOCK, 1) conv_wgmma(con
 /* Keeps all weights if two stages fit besides them. */
 template <typename P> static bool plan_memory(const zn_device *d, wide_task &w)
 {
-    const int left = d->shared - RING_BYTES - TURNS * P::PIXELS * LINE;
+    const int left = d->shared - WORDS_BYTES - P::RESULTS;
     w.kept = w.t.w.rows * LINE + 2 * P::X_BYTES <= left ? w.t.w.rows : 0;
     w.bytes = P::X_BYTES + (w.kept ? 0 : P::ROWS * LINE);
     w.stages = (left - w.kept * LINE) / w.bytes;
@@ -180,12 +218,13 @@ template <typename P> static bool launch_plan(zn_device *d, wide_task &w, bool m
     w.tiles = w.t.across * w.t.down * s.n;
     if (!plan_memory<P>(d, w) || (must_fill && w.tiles * 10 < most * 9))
         return false;
-    w.bulk = s.stride == 1 && (P::UP || !s.up2) &&
+    w.bulk = !P::SPLIT && s.stride == 1 && (P::UP || !s.up2) &&
              bulk_map(&w.x_map, w.t.a.x, w.t.a.x_type, s.n, s.h, s.w, s.cin, P::X_HIGH, P::X_WIDE);
     const int64_t columns = w.t.w.columns, all = columns * w.t.w.rows;
     const int64_t weights[] = { columns, w.t.w.rows, 1, 1 }, apart[] = { columns, all, all };
-    w.bulk_weights = !w.kept && bulk_describe(&w.w_map, w.t.a.packed, w.t.a.x_type, weights, apart, 1, P::BOX);
-    const size_t shared = (size_t)((w.kept + TURNS * P::PIXELS) * LINE + w.stages * w.bytes + RING_BYTES);
+    w.bulk_weights = !w.kept && bulk_describe(&w.w_map, w.t.a.packed, P::SPLIT ? ZN_TYPE_F16 : w.t.a.x_type, weights,
+                                              apart, 1, P::BOX);
+    const size_t shared = (size_t)(w.kept * LINE + w.stages * w.bytes + P::RESULTS + WORDS_BYTES);
     launch(d, conv_wgmma<P>, dim3((unsigned)(w.tiles < most ? w.tiles : most), (unsigned)blocks), BLOCK, shared, w);
     return true;
 }
@@ -226,7 +265,20 @@ template <typename T> static void run(zn_device *d, const void *args, zn_type ty
         large ? launch_size<T, 64>(d, w) : launch_size<T, 32>(d, w);
 }
 
+static void run_split(zn_device *d, const void *args, bool up)
+{
+    wide_task w = {};
+    w.t = conv_task_of(d, args, up ? zn_cuda_split_up_weights : zn_cuda_split_weights);
+    w.chunks = parts(w.t.a.s.cin, w.t.w.chunk);
+    if (up)
+        launch_up<split_wide, ZN_CUDA_SPLIT_CHUNK>(d, w);
+    else
+        launch_size<split_wide, ZN_CUDA_SPLIT_CHUNK>(d, w);
+}
+
 extern "C" {
+void zn_cuda_conv_split(zn_device *d, const void *args, int64_t) { run_split(d, args, false); }
+void zn_cuda_conv_split_up(zn_device *d, const void *args, int64_t) { run_split(d, args, true); }
 void zn_cuda_conv_wgmma_bf16(zn_device *d, const void *args, int64_t) { run<bf16_wide>(d, args, ZN_TYPE_BF16, false); }
 void zn_cuda_conv_wgmma_f16(zn_device *d, const void *args, int64_t) { run<f16_wide>(d, args, ZN_TYPE_F16, false); }
 void zn_cuda_conv_up_bf16(zn_device *d, const void *args, int64_t) { run<bf16_wide>(d, args, ZN_TYPE_BF16, true); }

@@ -8,9 +8,12 @@
 #include "kernels/cuda/lines.h"
 
 enum { TURNS = 2, MOST_STAGES = 8, BLOCK = (TURNS + 1) * WARPGROUP, TILE_WIDE = 8 };
+/* Numbers of meet(): one for each turn, for all turns, for the warps that copy. */
+enum { TURN_MEETS = 1, TURNS_MEET = 1 + TURNS, COPIERS_MEET };
 
-/* T: bf16_wide or f16_wide. CHUNK: input channels at a time. HIGH: rows of a tile. UP: through an up-sampling, as four
- * convolutions of 2x2 (zn_cuda_up_weights): a block has one of the phases, and its tile is of the small map. */
+/* T: bf16_wide, f16_wide or split_wide. CHUNK: input channels at a time. HIGH: rows of a tile. UP: through an
+ * up-sampling, as four convolutions of 2x2 (zn_cuda_up_weights): a block has one of the phases, and its tile is of the
+ * small map. */
 template <typename T_, int CHUNK_, int STRIDE_, int HIGH_, bool UP_ = false> struct wide_plan {
     typedef T_ T;
     enum {
@@ -18,8 +21,9 @@ template <typename T_, int CHUNK_, int STRIDE_, int HIGH_, bool UP_ = false> str
         STRIDE = STRIDE_,
         UP = UP_,
         SIDE = ZN_CUDA_WIDE_SIDE,
-        TAPS = UP ? 2 : SIDE,       /* of a side of the kernel */
-        ROWS = CHUNK * TAPS * TAPS, /* of the weights of a chunk */
+        TAPS = UP ? 2 : SIDE, /* of a side of the kernel */
+        SPLIT = T::PARTS == 2,
+        ROWS = T::PARTS * CHUNK * TAPS * TAPS, /* of the weights of a chunk */
         TILE_ROWS = HIGH_,
         PIXELS = TILE_ROWS * TILE_WIDE,
         SUMS = PIXELS / 2,
@@ -28,8 +32,9 @@ template <typename T_, int CHUNK_, int STRIDE_, int HIGH_, bool UP_ = false> str
         X_HIGH = (TILE_ROWS - 1) * STRIDE + SIDE,
         EVEN = (X_WIDE + STRIDE - 1) / STRIDE,
         X_BYTES = (X_WIDE * X_HIGH * LINE + 1023) / 1024 * 1024,
-        PIECES = PIXELS * 8 / WARPGROUP, /* of a tile of results, for each thread */
-        BOX = ROWS / TAPS                /* rows of weights that a bulk copy brings */
+        PIECES = PIXELS * 8 / WARPGROUP,            /* of a tile of results, for each thread */
+        BOX = ROWS / TAPS,                          /* rows of weights that a bulk copy brings */
+        RESULTS = SPLIT ? 0 : TURNS * PIXELS * LINE /* bytes of tiles of results in shared memory */
     };
     /* Line of a stage for a pixel. */
     static __device__ int line_of(int y, int x) { return y * X_WIDE + x % STRIDE * EVEN + x / STRIDE; }
@@ -134,8 +139,8 @@ static __device__ void write_quick(const wide_task &w, const place &at, float (&
     const int row = at.channel + warp * 16 + lane / 4;
     const float low = a.bias && row < a.s.cout ? a.bias[row] : 0,
                 high = a.bias && row + 8 < a.s.cout ? a.bias[row + 8] : 0;
-    copy_wait<0>();            /* the residual has arrived for this thread, */
-    meet(1 + turn, WARPGROUP); /* and for the others */
+    copy_wait<0>();                     /* the residual has arrived for this thread, */
+    meet(TURN_MEETS + turn, WARPGROUP); /* and for the others */
 #pragma unroll
     for (int j = 0; j < P::TILE_ROWS; j += 2) {
         const unsigned at_row =
@@ -150,13 +155,13 @@ static __device__ void write_quick(const wide_task &w, const place &at, float (&
         }
         store_four_turned(at_row, r);
     }
-    meet(1 + turn, WARPGROUP);
+    meet(TURN_MEETS + turn, WARPGROUP);
     uint16_t *y = reinterpret_cast<uint16_t *>(a.y);
     each_piece<P>(w, at, thread, [&](int i, unsigned offset, int64_t to) {
         const uint4 v = *reinterpret_cast<const uint4 *>(tile + offset);
         *reinterpret_cast<uint4 *>(y + to) = a.mask ? keep_positive<T>(v, mask[i]) : v;
     });
-    meet(1 + turn, WARPGROUP); /* all have read the tile */
+    meet(TURN_MEETS + turn, WARPGROUP); /* all have read the tile */
 }
 
 /* The same for any type and number of channels. */
