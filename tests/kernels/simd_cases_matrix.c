@@ -37,7 +37,7 @@ static const product sizes_i8[] = {
     { 3, 128, 12, 0, 5, 64 },        { 8, 544, 35, ZN_I8, 0, 16 },    { 3, 768, 70, ZN_I8, 0, 256 },
     { 65, 128, 12, 0, 6, 64 },       { 11, 256, 80, ZN_Q8_0, 0, 0 },  { 16, 384, 64, ZN_Q4_0, 0, 0 },
     { 33, 128, 16, ZN_Q8_0, 0, 0 },  { 63, 128, 48, ZN_Q4_0, 0, 0 },  { 17, 14336, 16, ZN_Q8_0, 0, 0 },
-    { 52, 4672, 37, ZN_Q4_0, 0, 0 }, { 49, 4128, 16, ZN_Q8_0, 0, 0 },
+    { 52, 4672, 37, ZN_Q4_0, 0, 0 }, { 49, 4128, 16, ZN_Q8_0, 0, 0 }, { 437, 544, 261, ZN_Q8_0, 0, 0 },
 };
 
 /* Every way to unpack weights, odd numbers of panels and outputs, padded inputs, and two blocks of rows. */
@@ -145,11 +145,11 @@ static void matrix_i8(simd_case *c, int index)
     simd_output(c, &a.y, (int64_t)z->rows * z->out);
 }
 
-/* rows, inputs, how many of them are rotated together, and whether groups are centred; the first two have values that
- * are not finite */
-static const int code_sizes[][4] = { { 2, 32, 0, 0 },    { 3, 32, 0, 1 },    { 1, 32, 0, 0 },
-                                     { 9, 96, 0, 0 },    { 3, 1056, 0, 1 },  { 3, 1056, 16, 0 },
-                                     { 2, 512, 256, 0 }, { 2, 512, 256, 1 }, { 1, 1024, 0, 0 } };
+/* rows, inputs, how many of them are rotated together, and whether groups are centred; the first three have values that
+ * are not finite, and a group of zeros */
+static const int code_sizes[][4] = { { 2, 32, 0, 0 },    { 3, 32, 0, 1 },   { 3, 512, 0, 1 },   { 1, 32, 0, 0 },
+                                     { 9, 96, 0, 0 },    { 3, 1056, 0, 1 }, { 3, 1056, 16, 0 }, { 2, 512, 256, 0 },
+                                     { 2, 512, 256, 1 }, { 1, 1024, 0, 0 } };
 
 /* The codes, as floats of any bits, must be the same in every build. */
 static void codes(simd_case *c, int index)
@@ -157,7 +157,9 @@ static void codes(simd_case *c, int index)
     static zn_matrix_codes_args a;
     const int rows = code_sizes[index][0], in = code_sizes[index][1], rotated = code_sizes[index][2];
     float *x = (float *)(uintptr_t)some_rows((int64_t)rows * in);
-    if (index < 2) {
+    if (index < 3) {
+        memset(x + ZN_I8_GROUP, 0, sizeof *x * ZN_I8_GROUP);
+        x[ZN_I8_GROUP] = -0.0f;
         x[0] = NAN;
         x[rows * in - 1] = -INFINITY;
     }
