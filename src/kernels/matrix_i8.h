@@ -20,11 +20,12 @@
 enum { ZN_I8_GROUP = 32, ZN_I8_FEW = 16 };
 #define ZN_I8_LEAST 1e-30f /* a group of smaller values is zero */
 
-/* What is added to the codes of rows in memory: x86 multiplies unsigned by signed bytes. */
+/* What is added to the codes of rows in memory: x86 multiplies unsigned by signed bytes. And how many strips of outputs
+ * are multiplied together, at most. */
 #if defined(__x86_64__) || defined(__i386__)
-enum { ZN_I8_SHIFT = 128 };
+enum { ZN_I8_SHIFT = 128, ZN_I8_WIDE = 4 };
 #else
-enum { ZN_I8_SHIFT = 0 };
+enum { ZN_I8_SHIFT = 0, ZN_I8_WIDE = 1 };
 #endif
 
 /* Quantised rows. in must be a multiple of ZN_I8_GROUP. The scale of a group is its largest magnitude, or if centred
@@ -81,12 +82,23 @@ static inline int64_t zn_matrix_i8_units(const zn_matrix_i8_args *a)
     return (a->rows + ZN_I8_ROWS - 1) / ZN_I8_ROWS * zn_matrix_i8_strips(a);
 }
 /* Units to take at a time. Few rows are brought into another order for each block of units, which takes a quarter of
- * the time of a unit: blocks are larger where the threads have enough of them. */
+ * the time of a unit: blocks are larger where the threads have enough of them. Of many rows, up to ZN_I8_WIDE strips
+ * are multiplied together: as many as let the threads end together after three or more blocks. */
 static inline int64_t zn_matrix_i8_grain(const zn_matrix_i8_args *a, int threads)
 {
     enum { FEW_ROWS = 64, MOST = 4, BLOCKS = 4 /* of each thread */ };
-    const int64_t grain = zn_matrix_i8_units(a) / ((int64_t)BLOCKS * threads);
-    return a->rows >= FEW_ROWS || grain < 1 ? 1 : grain < MOST ? grain : MOST;
+    const int64_t units = zn_matrix_i8_units(a), grain = units / ((int64_t)BLOCKS * threads);
+    if (a->rows < FEW_ROWS)
+        return grain < 1 ? 1 : grain < MOST ? grain : MOST;
+    int64_t best = 1, least = (units + threads - 1) / threads;
+    for (int64_t wide = 2; wide <= ZN_I8_WIDE; wide++) {
+        const int64_t each = (int64_t)threads * wide, rounds = (units + each - 1) / each;
+        if (rounds >= 3 && rounds * wide <= least) {
+            best = wide;
+            least = rounds * wide;
+        }
+    }
+    return best;
 }
 enum { ZN_I8_DEPTH = 2 * ZN_PACKED_STEP }; /* inputs unpacked at a time */
 enum { ZN_I8_SCRATCH = 448 << 10 };        /* bytes per thread */

@@ -27,7 +27,7 @@ static const product sizes[] = {
 };
 /* Every format, whole and broken tiles, one piece of the depth and several, and two blocks of rows; some have the 64
  * rows that AMX is used for. Then few rows on AMX: one tile of rows, several, and more than its scratch holds. The
- * last two: more inputs than the scratch of SDOT holds for many rows. */
+ * last three: more inputs than the scratch of SDOT holds for many rows, and more sums than VNNI computes at once. */
 static const product sizes_i8[] = {
     { 1, 32, 1, ZN_Q4_0, 0, 0 },     { 7, 544, 70, ZN_Q4_0, 0, 0 },   { 1540, 32, 5, ZN_Q4_0, 0, 0 },
     { 77, 96, 33, ZN_Q4_1, 0, 0 },   { 5, 160, 64, ZN_Q5_0, 0, 0 },   { 6, 64, 65, ZN_Q5_1, 0, 0 },

@@ -1,6 +1,6 @@
 /* Sums of products of 8-bit integers. dots[r][c] of a tile are sums over `steps` steps of four inputs each:
  *
- *     dots_tile(rows, DOT_COLUMNS, steps, bits, x, row, w, plane, dots);             rows <= DOT_ROWS
+ *     dots_tile(rows, DOT_COLUMNS, steps, bits, x, row, w, plane, start, dots);      rows <= DOT_ROWS
  *
  *     dots[r][c][lane] = sum over k < steps, i < 4 of x[r * row + 4k + i] * w[((k * columns + c) * VEC_LANES + lane) *
  * 4 + i]
@@ -12,7 +12,8 @@
  * allows 2^(7-bits) steps. Codes of 8 bits allow none; dots_store splits them into w = 16 high + low with both parts
  * from -8 to 8, in DOT_PLANES planes, `plane` bytes apart.
  *
- * Only dots_scaled reads what dots_tile returns: s * dots[r][c], with less = dots_less(s, sum of w). */
+ * Only dots_scaled reads what dots_tile returns: s * dots[r][c], with less = dots_less(s, sum of w). With DOT_STARTS,
+ * sums begin at start[c * VEC_LANES + lane] = dots_start(sum of w); others do not read `start`. */
 #ifndef ZN_SIMD_DOT_H
 #define ZN_SIMD_DOT_H
 
@@ -36,8 +37,22 @@ typedef __m256i ivec;
 #if defined(__ARM_FEATURE_DOTPROD) && !defined(__ARM_FEATURE_MATMUL_INT8)
 #define DOT_BY_ELEMENT 1
 enum { DOT_ROWS = 3, DOT_COLUMNS = 4 }; /* 12 dots, as many sums, 3 vectors of x and 4 of w in 32 registers */
+#elif defined(__AVX512VNNI__)
+enum { DOT_ROWS = 8, DOT_COLUMNS = 2 }; /* 16 dots hide latency better than 12, though some sums spill */
 #else
 enum { DOT_ROWS = 6, DOT_COLUMNS = VEC_REGISTERS / 16 };
+#endif
+
+#if defined(DOT_VNNI) || defined(__ARM_FEATURE_DOTPROD)
+/* A sum of 32 products of bytes, added to the bits of DOT_START, is the float DOT_START + sum: near 1.5 * 2^23 floats
+ * are integers. Subtracting DOT_START takes half a cycle of a Neoverse-N1, converting integers takes two. With VNNI,
+ * the product with the scale subtracts it, and what makes up for shifted codes begins the sum. */
+#define DOT_START 0x1.8p23f
+#endif
+#if defined(DOT_VNNI)
+enum { DOT_STARTS = 1 };
+#else
+enum { DOT_STARTS = 0 };
 #endif
 
 #if defined(__AVX2__)
@@ -64,24 +79,32 @@ VEC_INLINE vec dot_to_vec(ivec v) { return DOT_OP(cvtepi32_ps)(v); }
 #define DOT_ADD(sum, x, w) _mm256_dpbusd_avx_epi32(sum, x, w)
 #endif
 
+/* Compilers do not see what a variable is afterwards: else they would keep a pointer to every row, which are more
+ * than there are registers. */
+#define DOT_HIDE(x) __asm__("" : "+r"(x))
+
 VEC_INLINE void dots_tile(const int rows, const int columns, const int steps, const int bits, const uint8_t *x,
-                          int64_t row, const int8_t *w, int64_t plane, ivec dots[DOT_ROWS][DOT_COLUMNS])
+                          int64_t row, const int8_t *w, int64_t plane, const float *start,
+                          ivec dots[DOT_ROWS][DOT_COLUMNS])
 {
+    const uint8_t *half = x + DOT_ROWS / 2 * row;
     (void)bits, (void)plane;
-#pragma GCC unroll 6
+    DOT_HIDE(row);
+    DOT_HIDE(half);
+#pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 2
         for (int c = 0; c < columns; c++)
-            dots[r][c] = DOT_OP(set1_epi32)(0);
+            dots[r][c] = DOT_LOAD(start + c * VEC_LANES);
 #pragma GCC unroll 8
     for (int k = 0; k < steps; k++) {
         ivec v[DOT_COLUMNS];
 #pragma GCC unroll 2
         for (int c = 0; c < columns; c++)
             v[c] = DOT_LOAD(w + (k * columns + c) * VEC_LANES * 4);
-#pragma GCC unroll 6
+#pragma GCC unroll 8
         for (int r = 0; r < rows; r++) {
-            const ivec four = dot_four(x + r * row + 4 * k);
+            const ivec four = dot_four((r < DOT_ROWS / 2 ? x + r * row : half + (r - DOT_ROWS / 2) * row) + 4 * k);
 #pragma GCC unroll 2
             for (int c = 0; c < columns; c++)
                 dots[r][c] = DOT_ADD(dots[r][c], four, v[c]);
@@ -122,8 +145,10 @@ VEC_INLINE void dots_batch(const int rows, const int columns, const int first, c
 }
 
 VEC_INLINE void dots_tile(const int rows, const int columns, const int steps, const int bits, const uint8_t *x,
-                          int64_t row, const int8_t *w, int64_t plane, ivec dots[DOT_ROWS][DOT_COLUMNS])
+                          int64_t row, const int8_t *w, int64_t plane, const float *start,
+                          ivec dots[DOT_ROWS][DOT_COLUMNS])
 {
+    (void)start;
     if (bits == 8) {
         dots_batch(rows, columns, 0, steps, false, 16, x, row, w, dots);
         dots_batch(rows, columns, 0, steps, true, 1, x, row, w + plane, dots);
@@ -178,12 +203,6 @@ VEC_INLINE ivec dot_add(ivec sum, const uint8_t *x, const int8_t *w)
 VEC_INLINE ivec dot_zero(void) { return (ivec){ 0 }; }
 #endif
 
-#if defined(__ARM_FEATURE_DOTPROD)
-/* A sum of 32 products of bytes, added to the bits of DOT_START, is the float DOT_START + sum: near 1.5 * 2^23 floats
- * are integers. Subtracting DOT_START takes half a cycle of a Neoverse-N1, converting integers takes two. */
-#define DOT_START 0x1.8p23f
-#endif
-
 #if defined(DOT_BY_ELEMENT)
 /* Loads 16 bytes. Compilers keep the order of these and of DOT_STEP: else they would load the weights of a group once,
  * for both blocks of a tile, and spill. */
@@ -207,15 +226,16 @@ VEC_INLINE int8x16_t dot_load(const void *p)
 
 /* steps: a multiple of four. Sums begin with a load, which takes nothing from the units that multiply. */
 VEC_INLINE void dots_tile(const int rows, const int columns, const int steps, const int bits, const uint8_t *x,
-                          int64_t row, const int8_t *w, int64_t plane, ivec dots[DOT_ROWS][DOT_COLUMNS])
+                          int64_t row, const int8_t *w, int64_t plane, const float *start,
+                          ivec dots[DOT_ROWS][DOT_COLUMNS])
 {
-    static const float start[4] = { DOT_START, DOT_START, DOT_START, DOT_START };
-    (void)bits, (void)plane;
+    static const float zero[4] = { DOT_START, DOT_START, DOT_START, DOT_START };
+    (void)bits, (void)plane, (void)start;
 #pragma GCC unroll 3
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
         for (int c = 0; c < columns; c++)
-            dots[r][c] = vreinterpretq_s32_s8(dot_load(start));
+            dots[r][c] = vreinterpretq_s32_s8(dot_load(zero));
 #pragma GCC unroll 2
     for (int k = 0; k < steps; k += 4) {
         int8x16_t four[DOT_ROWS];
@@ -236,9 +256,10 @@ VEC_INLINE vec dots_scaled(ivec dots, const float *s, const float *less)
 }
 #else
 VEC_INLINE void dots_tile(const int rows, const int columns, const int steps, const int bits, const uint8_t *x,
-                          int64_t row, const int8_t *w, int64_t plane, ivec dots[DOT_ROWS][DOT_COLUMNS])
+                          int64_t row, const int8_t *w, int64_t plane, const float *start,
+                          ivec dots[DOT_ROWS][DOT_COLUMNS])
 {
-    (void)bits, (void)plane;
+    (void)bits, (void)plane, (void)start;
 #pragma GCC unroll 6
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 2
@@ -264,11 +285,15 @@ VEC_INLINE ivec dots_sum(const int steps, const ivec *w)
 }
 #endif
 
-#if defined(__ARM_FEATURE_DOTPROD)
+#if defined(DOT_START)
 /* DOT_START * s is exact with two bits fewer, so that dots_scaled rounds once. Scales in files have half as many. */
 VEC_INLINE vec dots_factor(vec s)
 {
+#if defined(DOT_VNNI)
+    return (vec)((ivec)s & DOT_OP(set1_epi32)(~3));
+#else
     return vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(s), vdupq_n_u32(~3u)));
+#endif
 }
 VEC_INLINE vec dots_less(vec s, vec sum)
 {
@@ -276,18 +301,31 @@ VEC_INLINE vec dots_less(vec s, vec sum)
     return dots_factor(s) * -DOT_START;
 }
 #else
-/* dots * s + less */
-VEC_INLINE vec dots_scaled(ivec dots, const float *s, const float *less)
-{
-    return vec_fma(dot_to_vec(dots), vec_load(s), vec_load(less));
-}
-
 /* Of a scale s and s * (sum of w): what dots_scaled multiplies with and adds. */
 VEC_INLINE vec dots_factor(vec s) { return s; }
 VEC_INLINE vec dots_less(vec s, vec sum)
 {
     (void)s;
     return sum * (float)-DOT_SHIFT;
+}
+#endif
+
+#if defined(DOT_VNNI)
+VEC_INLINE vec dots_start(ivec sum)
+{
+    return (vec)DOT_OP(sub_epi32)((ivec)vec_splat(DOT_START), DOT_OP(mullo_epi32)(sum, DOT_OP(set1_epi32)(DOT_SHIFT)));
+}
+
+/* dots * s + less */
+VEC_INLINE vec dots_scaled(ivec dots, const float *s, const float *less)
+{
+    return vec_fma((vec)dots, vec_load(s), vec_load(less));
+}
+#elif !defined(DOT_START)
+/* dots * s + less */
+VEC_INLINE vec dots_scaled(ivec dots, const float *s, const float *less)
+{
+    return vec_fma(dot_to_vec(dots), vec_load(s), vec_load(less));
 }
 #endif
 

@@ -52,10 +52,11 @@ VEC_INLINE void add_part(const int parts, const bool summed, const tile *in, int
 {
     const int g = p / parts, part = p % parts;
     const float(*factors)[PANEL] = in->w->factors[g];
-    const vec s = vec_load(factors[2 * part] + in->column), less = vec_load(factors[2 * part + 1] + in->column);
+    const ivec start = DOT_LOAD(factors[START + part] + in->column);
 #pragma GCC unroll 16
     for (int r = 0; r < TILE_ROWS; r++)
-        y[r] = vec_fma(vec_fma(dot_to_vec(DOT_LOAD(dots[r])), s, less),
+        y[r] = vec_fma(dots_scaled(DOT_OP(add_epi32)(DOT_LOAD(dots[r]), start), factors[2 * part] + in->column,
+                                   factors[2 * part + 1] + in->column),
                        vec_splat(in->in.scales[r * in->in.group_row + g]), y[r]);
     if (summed) {
         const vec b = vec_load(factors[4] + in->column);

@@ -321,7 +321,7 @@ static void run(const void *args, zn_range r)
         for (int first = 0; first < a->in; first += PIECES * DEPTH) {
             const int end = (int)zn_least(first + PIECES * DEPTH, a->in);
             for (int k = first; k < end; k += DEPTH)
-                fetch_next(a, column, columns, k);
+                fetch_next(a, column, columns, k, STRIP);
             fill(a, column, columns, first, end, r.scratch);
             for (int64_t near = 0; near < rows; near += NEAR)
                 multiply(a, row + near, (int)zn_least(NEAR, rows - near), column, columns, first, end, r.scratch);

@@ -8,6 +8,8 @@
 #include "kernels/simd/basic/matrix_panel.h"
 #include "kernels/simd/vec_math.h"
 
+#include <limits.h>
+
 enum { STRIP = ZN_I8_STRIP, PANELS = STRIP / PANEL };
 /* What is filled before rows are multiplied with it, and rows that are multiplied with all of that one after the other:
  * pieces of DEPTH inputs, and panels of each. A piece of each row, and its sums, lie in pages of their own: one panel,
@@ -16,6 +18,14 @@ enum { STRIP = ZN_I8_STRIP, PANELS = STRIP / PANEL };
 enum { NEAR_PIECES = 8, NEAR_PANELS = PANELS, NEAR_ROWS = 48 };
 #else
 enum { NEAR_PIECES = 1, NEAR_PANELS = 1, NEAR_ROWS = ZN_I8_ROWS };
+#endif
+/* Strips that are multiplied together, so that pieces of rows come from the L3 cache once for all of them, and bytes of
+ * sums and of pieces of rows that may be used at once: these stay in the L2 cache. With more rows, weights are
+ * unpacked again. */
+#if defined(__AVX512VNNI__)
+enum { NEAR_STRIPS = ZN_I8_WIDE, NEAR_BYTES = 640 << 10 };
+#else
+enum { NEAR_STRIPS = 1, NEAR_BYTES = INT_MAX };
 #endif
 
 /* The scratch of a thread. */
@@ -59,12 +69,13 @@ static inline block_rows rows_of(const block *b, int row)
 /* How a build multiplies: adds the products of a block to y, or sets it if first is 0. */
 typedef void (*i8_product)(const block *b);
 
-/* Fetches the weights that follow the panels of a piece: the next inputs of the same outputs, or the next outputs. */
-static inline void fetch_next(const zn_matrix_i8_args *a, int column, int columns, int first)
+/* Fetches the weights that follow the panels of a piece: the next inputs of the same outputs, or those of the outputs
+ * `far` further on. */
+static inline void fetch_next(const zn_matrix_i8_args *a, int column, int columns, int first, int far)
 {
     enum { LINE = 64 };
     const bool more = first + DEPTH < a->in;
-    const int from = more ? column : column + STRIP, to = more ? column + columns : (int)zn_least(from + STRIP, a->out);
+    const int from = more ? column : column + far, to = (int)zn_least(from + columns, a->out);
     const int next = more ? first + DEPTH : 0;
     const size_t bytes = a->w.row_bytes * (size_t)zn_least(DEPTH, a->in - next) / (size_t)a->in;
     for (int c = from; c < to; c++) {
@@ -90,24 +101,42 @@ static inline void multiply_near(const zn_matrix_i8_args *a, i8_product product,
                                   (int)zn_least(DEPTH, end - k) / ZN_I8_GROUP });
 }
 
+/* Rows [row,row+rows) by columns [column,column+columns), which are whole strips or end with the last output. */
+static inline void multiply_strips(const zn_matrix_i8_args *a, i8_product product, int64_t row, int rows, int column,
+                                   int columns, scratch *t)
+{
+    const int depth = rows > NEAR_ROWS ? NEAR_PIECES * DEPTH : DEPTH; /* few rows: panels stay in the L1 cache */
+    for (int first = 0; first < a->in; first += depth) {
+        const int end = (int)zn_least(first + depth, a->in);
+        for (int c = 0; c < columns; c += NEAR_PANELS * PANEL) {
+            const int count = (int)zn_least(NEAR_PANELS * PANEL, columns - c);
+            for (int k = first; k < end; k += DEPTH)
+                fetch_next(a, column + c, count, k, columns);
+            multiply_near(a, product, row, rows, column + c, count, first, end, t);
+        }
+    }
+}
+
+/* How many rows are multiplied with so many columns at a time: whole tiles. */
+static inline int rows_at_once(int rows, int columns)
+{
+    const int most = NEAR_BYTES / (columns * (int)sizeof(float) + DEPTH), blocks = (rows + most - 1) / most;
+    const int tiles = (rows + blocks * DOT_ROWS - 1) / (blocks * DOT_ROWS);
+    return tiles * DOT_ROWS;
+}
+
 static inline void matrix_i8(const zn_matrix_i8_args *a, i8_product product, zn_range r)
 {
     const int64_t strips = zn_matrix_i8_strips(a);
     scratch *t = r.scratch;
     _Static_assert(sizeof *t <= ZN_I8_SCRATCH, "the scratch of kernels/matrix_i8.h");
-    for (int64_t u = r.begin; u < r.end; u++) {
+    for (int64_t u = r.begin, next; u < r.end; u = next) {
+        next = zn_least(zn_least(u + NEAR_STRIPS, r.end), (u / strips + 1) * strips);
         const int64_t row = u / strips * ZN_I8_ROWS;
-        const int rows = (int)zn_least(ZN_I8_ROWS, a->rows - row);
-        const int column = (int)(u % strips) * STRIP, columns = (int)zn_least(STRIP, a->out - column);
-        const int depth = rows > NEAR_ROWS ? NEAR_PIECES * DEPTH : DEPTH; /* few rows: panels stay in the L1 cache */
-        for (int first = 0; first < a->in; first += depth) {
-            const int end = (int)zn_least(first + depth, a->in);
-            for (int k = first; k < end; k += DEPTH)
-                fetch_next(a, column, columns, k);
-            for (int c = 0; c < columns; c += NEAR_PANELS * PANEL)
-                multiply_near(a, product, row, rows, column + c, (int)zn_least(NEAR_PANELS * PANEL, columns - c), first,
-                              end, t);
-        }
+        const int rows = (int)zn_least(ZN_I8_ROWS, a->rows - row), column = (int)(u % strips) * STRIP;
+        const int columns = (int)zn_least((next - u) * STRIP, a->out - column), each = rows_at_once(rows, columns);
+        for (int from = 0; from < rows; from += each)
+            multiply_strips(a, product, row + from, (int)zn_least(each, rows - from), column, columns, t);
     }
 }
 

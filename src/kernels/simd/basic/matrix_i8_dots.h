@@ -4,25 +4,63 @@
 
 #include "kernels/simd/basic/matrix_i8.h"
 
+/* Whether the operands of the next tile are fetched while one is multiplied: rows lie further apart than the CPU's
+ * own prefetching looks. */
+#if defined(__AVX512VNNI__)
+enum { AHEAD = 1 };
+#else
+enum { AHEAD = 0 };
+#endif
+
+/* Fetches the sums and scales of the rows that follow a tile. */
+VEC_INLINE void fetch_sums(const int rows, const bool summed, const block_rows *in)
+{
+    if (!AHEAD || rows < DOT_ROWS)
+        return;
+#pragma GCC unroll 8
+    for (int r = rows; r < 2 * rows; r++) {
+#pragma GCC unroll 4
+        for (int c = 0; c < DOT_COLUMNS; c++)
+            __builtin_prefetch(in->y + r * in->y_row + c * VEC_LANES, 1, 3);
+        __builtin_prefetch(in->scales + r * in->group_row, 0, 3);
+        if (summed)
+            __builtin_prefetch(in->sums + r * in->group_row, 0, 3);
+    }
+}
+
+/* Fetches a cache line of the codes of half of these rows, while group g of the tile is multiplied: a line has two
+ * groups. */
+VEC_INLINE void fetch_codes(const int rows, const block_rows *in, int g)
+{
+    if (!AHEAD || rows < DOT_ROWS)
+        return;
+    const uint8_t *next = in->x + (rows + g % 2 * (rows / 2)) * in->x_row + g / 2 * (2 * ZN_I8_GROUP);
+#pragma GCC unroll 4
+    for (int r = 0; r < rows / 2; r++)
+        __builtin_prefetch(next + r * in->x_row, 0, 3);
+}
+
 /* A tile of `rows` rows by a panel. summed: the sums of the rows are used. more: y has sums already. */
 VEC_INLINE void multiply_tile(const int rows, const int bits, const bool split, const bool summed, const panel *w,
                               const block_rows *in, int groups, bool more)
 {
     vec sums[DOT_ROWS][DOT_COLUMNS];
-#pragma GCC unroll 6
+#pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
         for (int c = 0; c < DOT_COLUMNS; c++)
             sums[r][c] = more ? vec_load(in->y + r * in->y_row + c * VEC_LANES) : vec_splat(0);
+    fetch_sums(rows, summed, in);
     for (int g = 0; g < groups; g++) {
         const float(*factors)[PANEL] = w->factors[g];
+        fetch_codes(rows, in, g);
         const int parts = split ? 2 : 1;
         for (int part = 0; part < parts; part++) {
             const int steps = STEPS / parts, k = STEPS * g + steps * part;
             ivec dots[DOT_ROWS][DOT_COLUMNS];
             dots_tile(rows, DOT_COLUMNS, steps, bits, in->x + 4 * k, in->x_row, w->codes[0][k][0], sizeof w->codes[0],
-                      dots);
-#pragma GCC unroll 6
+                      factors[DOT_STARTS * (START + part)], dots);
+#pragma GCC unroll 8
             for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
                 for (int c = 0; c < DOT_COLUMNS; c++) {
@@ -32,14 +70,14 @@ VEC_INLINE void multiply_tile(const int rows, const int bits, const bool split, 
                 }
         }
         if (summed)
-#pragma GCC unroll 6
+#pragma GCC unroll 8
             for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
                 for (int c = 0; c < DOT_COLUMNS; c++)
                     sums[r][c] = vec_fma(vec_load(factors[4] + c * VEC_LANES),
                                          vec_splat(in->sums[r * in->group_row + g]), sums[r][c]);
     }
-#pragma GCC unroll 6
+#pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
         for (int c = 0; c < DOT_COLUMNS; c++)

@@ -11,8 +11,9 @@ enum {
     DEPTH = ZN_I8_DEPTH,
     PANEL = DOT_COLUMNS * VEC_LANES, /* columns */
     GROUPS = DEPTH / ZN_I8_GROUP,
-    STEPS = ZN_I8_GROUP / 4, /* steps of four inputs in a group */
-    FACTORS = 5              /* of a column in a group: two of s, two that dots_scaled adds, that of x_sums */
+    STEPS = ZN_I8_GROUP / 4,         /* steps of four inputs in a group */
+    START = 5,                       /* the first of two factors that dots begin at, with DOT_STARTS */
+    FACTORS = START + 2 * DOT_STARTS /* of a column in a group: two of s, two that dots_scaled adds, that of x_sums */
 };
 
 typedef struct panel {
@@ -74,9 +75,13 @@ VEC_INLINE void put_group(const lanes *l, int g, const int bits, const bool spli
     vec sum = vec_splat(0);
 #pragma GCC unroll 2
     for (int i = 0; i < parts; i++) {
-        sum = s[i] * dot_to_vec(dots_sum(steps, codes + i * steps));
+        const ivec total = dots_sum(steps, codes + i * steps);
+        sum = s[i] * dot_to_vec(total);
         vec_store(factors[2 * i] + l->column, dots_factor(s[i]));
         vec_store(factors[2 * i + 1] + l->column, dots_less(s[i], sum));
+#if defined(DOT_VNNI)
+        vec_store(factors[START + i] + l->column, dots_start(total));
+#endif
     }
     vec_store(factors[4] + l->column, shifted ? b : sum);
 #pragma GCC unroll 8
