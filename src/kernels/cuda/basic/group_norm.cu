@@ -438,13 +438,14 @@ static held_plan plan_held(const zn_norm_args &a)
     return h;
 }
 
-/* Large maps are read faster in whole pixels. So are those of training, which are many, unless their pieces have 8 bytes
- * and are few. */
+/* Large maps are read faster in whole pixels. So are those of training, which are many, unless their pieces have 8
+ * bytes and are few. */
 static bool fits(const zn_norm_args &a, const held_plan &h, bool trains)
 {
     const int64_t size = (int64_t)zn_type_size(a.x_type), bytes = a.n * a.pixels * a.c * size, most = 40 << 20;
     return h.pieces <= (int64_t)HELD * MOST_THREADS && a.c / a.groups <= MOST_WIDE &&
-           (bytes <= most || a.pixels == 1) && (!trains || (h.piece * size >= 8 && h.pieces * h.piece <= HELD * MOST_THREADS));
+           (bytes <= most || a.pixels == 1) &&
+           (!trains || (h.piece * size >= 8 && h.pieces * h.piece <= HELD * MOST_THREADS));
 }
 
 template <typename T, bool TRAINS> static norm_kernel held_kernel(const held_plan &h)
