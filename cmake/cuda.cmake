@@ -97,6 +97,7 @@ function(zenith_device_sources)
   set(hopper_sources # not emulated
     cuda/sequence/attention_wgmma.cu
     cuda/conv/conv_frames_wgmma.cu
+    cuda/conv/conv_small.cu
     cuda/conv/conv_wgmma.cu
     cuda/conv/conv_grad_wgmma.cu)
   target_sources(zenith_objects PRIVATE cuda/conv/conv.c cuda/conv/conv_grad.c ${sources})

@@ -4,7 +4,8 @@
 extern const zn_conv_kernel zn_conv_ref;
 #if defined(ZN_CUDA_BUILT)
 extern const zn_conv_kernel zn_conv_hopper_up_f16, zn_conv_hopper_up_bf16, zn_conv_hopper_fp8;
-extern const zn_conv_kernel zn_conv_hopper_f16, zn_conv_hopper_bf16, zn_conv_cuda_product, zn_conv_cuda_rows;
+extern const zn_conv_kernel zn_conv_hopper_f16, zn_conv_hopper_bf16, zn_conv_hopper_small_bf16;
+extern const zn_conv_kernel zn_conv_cuda_product, zn_conv_cuda_rows;
 extern const zn_conv_kernel zn_conv_cuda_thin_f16, zn_conv_cuda_thin_bf16;
 extern const zn_conv_kernel zn_conv_cuda_to_few_f16, zn_conv_cuda_to_few_bf16;
 extern const zn_conv_kernel zn_conv_cuda_to_few_f32, zn_conv_hopper_split_up, zn_conv_hopper_split;
@@ -33,6 +34,7 @@ const zn_conv_kernel *const zn_conv_kernels[] = {
 #if defined(ZN_CUDA_BUILT)
     &zn_conv_hopper_up_f16,
     &zn_conv_hopper_up_bf16,
+    &zn_conv_hopper_small_bf16,
     &zn_conv_hopper_f16,
     &zn_conv_hopper_bf16,
     &zn_conv_cuda_thin_f16,

@@ -39,7 +39,7 @@ typedef struct zn_cuda_queue {
     void (*flush)(zn_device *d, struct zn_cuda_queue *q); /* launches and empties it; NULL: empty */
     alignas(16) char memory[4064];
 } zn_cuda_queue;
-enum { ZN_CUDA_QUEUES = 4 };
+enum { ZN_CUDA_QUEUES = 4, ZN_CUDA_ARRIVED = 64 };
 
 struct zn_device {
     pthread_mutex_t lock;
@@ -56,6 +56,7 @@ struct zn_device {
     struct zn_cuda_blas *blas; /* blas.cu; NULL until it is used */
     bool blas_missing;
     zn_cuda_queue queues[ZN_CUDA_QUEUES];
+    unsigned *arrived;   /* ZN_CUDA_ARRIVED zeros, for kernels whose blocks count each other; they leave zeros */
     const char *running; /* the kernel that is being launched, or NULL */
     zn_status status;    /* the first failure since the last wait, and its message */
     char text[256];

@@ -60,6 +60,10 @@ static zn_status open_stream(zn_device *d, int number)
         return ZN_FAIL(ZN_EUNSUPPORTED, "the GPU has compute capability %d: 8.0 is the least", major);
     d->hopper = ZN_CUDA_HOPPER && major == 9;
     zn_cuda_check(d, cudaStreamCreateWithFlags(&d->stream, cudaStreamNonBlocking), "a stream");
+    static const unsigned zeros[ZN_CUDA_ARRIVED] = { 0 };
+    zn_cuda_check(d, cudaMalloc(reinterpret_cast<void **>(&d->arrived), sizeof zeros), "memory of the GPU");
+    if (d->status == ZN_OK)
+        zn_cuda_check(d, cudaMemcpyAsync(d->arrived, zeros, sizeof zeros, cudaMemcpyHostToDevice, d->stream), "zeros");
     return d->status == ZN_OK ? ZN_OK : ZN_FAIL(d->status, "%s", d->text);
 }
 
@@ -98,6 +102,7 @@ void zn_device_close(zn_device *d)
     if (d->stream) {
         cudaStreamSynchronize(d->stream);
         zn_cuda_blas_close(d);
+        cudaFree(d->arrived);
         cudaStreamDestroy(d->stream);
     }
     for (size_t i = 0; i < d->count; i++)

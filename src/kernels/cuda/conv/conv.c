@@ -3,6 +3,7 @@
 
 #include "base/convert.h"
 #include "base/cpu.h"
+#include "kernels/cuda/conv/conv_small.h"
 #include "kernels/fp8.h"
 
 #include <float.h>
@@ -96,6 +97,19 @@ static bool supports_split(const zn_conv_shape *s)
     return supports_wide(s) && s->cin <= MOST_CHUNKS * ZN_CUDA_SPLIT_CHUNK;
 }
 static bool supports_split_up(const zn_conv_shape *s) { return supports_up(s) && supports_split(s); }
+
+/* Small maps, most of whose weights would be read by few blocks (conv_small.cu). The order of sums depends on the size
+ * of the map. */
+static bool supports_small(const zn_conv_shape *s)
+{
+    return supports_wide(s) && s->stride == 1 && !s->up2 && zn_cuda_half_weights(s).chunk == 64 &&
+           zn_cuda_small_plan(s).splits > 1;
+}
+static bool small_pays(const zn_conv_shape *s, const zn_conv_wish *wish)
+{
+    enum { SMALL = 1 << 10 };
+    return wish->whole && !wish->changing && (int64_t)s->n * s->oh * s->ow <= SMALL;
+}
 
 /* Over frames: on small maps, blocks that compute 256 pixels would leave multiprocessors idle. */
 static bool takes_frames(const zn_conv_shape *s)
@@ -263,6 +277,7 @@ static size_t rounded_x(const zn_conv_shape *s, zn_type x)
 {
     return zn_cuda_rounded_bytes(x, (int64_t)s->n * s->h * s->w * s->cin);
 }
+static size_t small_workspace(const zn_conv_shape *s, zn_type x) { return zn_cuda_small_bytes(s) + rounded_x(s, x); }
 /* The bias too. */
 static size_t product_workspace(const zn_conv_shape *s, zn_type x)
 {
@@ -325,6 +340,7 @@ void zn_k_conv_tf32(const void *conv_args, zn_range rows) { (void)conv_args, (vo
 void zn_k_conv_few(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
 void zn_k_conv_wgmma_bf16(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
 void zn_k_conv_wgmma_f16(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
+void zn_k_conv_small_bf16(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
 void zn_k_conv_up_bf16(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
 void zn_k_conv_up_f16(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
 void zn_k_conv_split(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
@@ -473,6 +489,23 @@ const zn_conv_kernel zn_conv_hopper_bf16 =
 const zn_conv_kernel zn_conv_hopper_f16 =
     ZN_CONV_HOPPER("wgmma-f16-cuda", ZN_PRECISION_F16, 6e-4f, pack_f16, zn_k_conv_pack_f16, never_changes,
                    zn_k_conv_wgmma_f16, zn_k_conv_frames_f16);
+
+const zn_conv_kernel zn_conv_hopper_small_bf16 = { .name = "wgmma-small-bf16-cuda",
+                                                   .math = ZN_PRECISION_BF16,
+                                                   .cpu = ZN_CPU_CUDA | ZN_CPU_HOPPER,
+                                                   .tolerance = 5e-3f,
+                                                   .masks = true,
+                                                   .supports = supports_small,
+                                                   .narrow = narrow_half,
+                                                   .pays = small_pays,
+                                                   .packed_bytes = half_bytes,
+                                                   .pack = pack_bf16,
+                                                   .pack_on_device = zn_k_conv_pack_bf16,
+                                                   .scratch_bytes = scratch_bytes,
+                                                   .workspace_bytes = small_workspace,
+                                                   .units = units,
+                                                   .run = zn_k_conv_small_bf16,
+                                                   .flops = half_flops };
 
 /* Of codes, over frames only (zn_conv_of_codes). */
 const zn_conv_kernel zn_conv_hopper_fp8 = { .name = "wgmma-fp8-cuda",
