@@ -333,6 +333,7 @@ void cuda_check_norms(void)
     if (strstr("pair_product", cuda_filter)) {
         check_pair(37, 64, 32, 96, ZN_TYPE_BF16);
         check_pair(20, 32, 96, 64, ZN_TYPE_F32);
+        check_pair(130, 64, 64, 128, ZN_TYPE_BF16);
     }
     if (strstr("rms_norm_silu", cuda_filter)) {
         check_rms(5, 7, ZN_TYPE_F32);
@@ -366,6 +367,12 @@ void cuda_check_norms(void)
     check(1, 64, 512, 32, ZN_ACT_SILU, true, ZN_TYPE_BF16); /* a thread block for each group */
     check(2, 1024, 64, 32, ZN_ACT_SILU, true, ZN_TYPE_BF16);
     check(1, 700, 192, 32, ZN_ACT_NONE, false, ZN_TYPE_F16);
+    if (!cuda_is_emulated) { /* the sizes of U-Nets */
+        check(2, 4096, 128, 32, ZN_ACT_SILU, true, ZN_TYPE_BF16);
+        check(1, 16384, 256, 32, ZN_ACT_SILU, true, ZN_TYPE_BF16);
+        check(3, 5001, 384, 32, ZN_ACT_NONE, false, ZN_TYPE_F16);
+        check_parts(1, 4096, 384, 32, 256);
+    }
     check(1, 8300, 12, 2, ZN_ACT_RELU, true, ZN_TYPE_F32); /* too many pixels for that */
     check(3, 8200, 16, 2, ZN_ACT_SILU, true, ZN_TYPE_BF16);
     check(1, 16500, 6, 3, ZN_ACT_SILU, false, ZN_TYPE_BF16);

@@ -109,6 +109,16 @@ template <int G> static __device__ void sum_groups(float (&values)[G], float *wa
         values[g] = sum_of_warp(lane < count ? warps[g * 32 + lane] : 0.0f);
 }
 
+/* Which pixel and which piece of it number `at` of a slice is; numbers are below 2^22. */
+struct piece_place {
+    int pixel, column;
+    __device__ piece_place(int at, int each, float share) /* of a pixel, and 1 / each */
+    {
+        pixel = (int)(((float)at + 0.5f) * share);
+        column = at - pixel * each;
+    }
+};
+
 /* G: groups of a piece; if there are more than one, a slice is a piece, otherwise a group. */
 template <typename T, int N, int G, bool TRAINS>
 __global__ void __launch_bounds__(MOST_THREADS, 1) norm_held(group_norm_task t)
@@ -117,44 +127,54 @@ __global__ void __launch_bounds__(MOST_THREADS, 1) norm_held(group_norm_task t)
     float *const warps = zn_cuda_shared;
     factor *const factors = reinterpret_cast<factor *>(warps + 2 * G * 32);
     const zn_norm_args &a = t.a;
-    const int width = a.c / a.groups * G, each = width / N, row = a.c / N, slices = a.groups / G;
+    const int width = a.c / a.groups * G, each = width / N, slices = a.groups / G;
     const int64_t map = blockIdx.x / (unsigned)slices;
     const int first = (int)(blockIdx.x % (unsigned)slices) * width, pieces = (int)a.pixels * each;
+    const int row = a.c / N, split = a.more ? a.split / N : row, column = first / N;
+    const float share = 1.0f / (float)each;
+    const numbers<T, N> *const x = reinterpret_cast<const numbers<T, N> *>(a.x) + map * a.pixels * split + column;
+    const numbers<T, N> *const more =
+        a.more ? reinterpret_cast<const numbers<T, N> *>(a.more) + map * a.pixels * (row - split) + column - split : x;
     numbers<T, N> held[HELD] = {};
 #pragma unroll
     for (int i = 0; i < HELD; i++) {
+        if (i * (int)blockDim.x >= pieces)
+            break;
         const int at = (int)threadIdx.x + i * (int)blockDim.x;
-        if (at < pieces) {
-            const piece_source<T, N> x = source_of<T, N>(a, first / N + at % each);
-            held[i] = x.at[(map * a.pixels + at / each) * x.row];
-        }
+        const piece_place p(at, each, share);
+        if (at < pieces)
+            held[i] =
+                column + p.column < split ? x[p.pixel * split + p.column] : more[p.pixel * (row - split) + p.column];
     }
     for (int c = (int)threadIdx.x; c < width; c += (int)blockDim.x)
         factors[c] = own_factor(a, map, first + c);
     float sums[G] = {}, squares[G] = {};
 #pragma unroll
-    for (int i = 0; i < HELD; i++)
-        if ((int)threadIdx.x + i * (int)blockDim.x < pieces) {
-            float v[N];
-            held[i].get(v);
+    for (int i = 0; i < HELD; i++) {
+        if (i * (int)blockDim.x >= pieces)
+            break;
+        float v[N];
+        held[i].get(v); /* zeros beyond the last piece */
 #pragma unroll
-            for (int k = 0; k < N; k++)
-                sums[k / (N / G)] += v[k];
-        }
+        for (int k = 0; k < N; k++)
+            sums[k / (N / G)] += v[k];
+    }
     const float count = (float)a.pixels * (float)(a.c / a.groups);
     sum_groups<G>(sums, warps);
 #pragma unroll
     for (int g = 0; g < G; g++)
         sums[g] /= count;
 #pragma unroll
-    for (int i = 0; i < HELD; i++)
-        if ((int)threadIdx.x + i * (int)blockDim.x < pieces) {
-            float v[N];
-            held[i].get(v);
+    for (int i = 0; i < HELD; i++) {
+        if (i * (int)blockDim.x >= pieces)
+            break;
+        float v[N];
+        held[i].get(v);
+        if ((int)threadIdx.x + i * (int)blockDim.x < pieces)
 #pragma unroll
             for (int k = 0; k < N; k++)
                 squares[k / (N / G)] += (v[k] - sums[k / (N / G)]) * (v[k] - sums[k / (N / G)]);
-        }
+    }
     sum_groups<G>(squares, warps + G * 32);
 #pragma unroll
     for (int g = 0; g < G; g++)
@@ -170,17 +190,20 @@ __global__ void __launch_bounds__(MOST_THREADS, 1) norm_held(group_norm_task t)
     const dropping dropout(t.dropout, TRAINS ? map : 0);
 #pragma unroll
     for (int i = 0; i < HELD; i++) {
+        if (i * (int)blockDim.x >= pieces)
+            break;
         const int at = (int)threadIdx.x + i * (int)blockDim.x;
         if (at >= pieces)
             continue;
+        const piece_place p(at, each, share);
         float v[N];
         held[i].get(v);
 #pragma unroll
         for (int k = 0; k < N; k++) {
-            const factor f = whole_factor(factors[at % each * N + k], sums[k / (N / G)], squares[k / (N / G)]);
+            const factor f = whole_factor(factors[p.column * N + k], sums[k / (N / G)], squares[k / (N / G)]);
             v[k] = activated(a, f.by * v[k] + f.plus);
         }
-        const int64_t to = ((int64_t)(at / each) * row + first / N + at % each) * N;
+        const int64_t to = (int64_t)(p.pixel * row + column + p.column) * N;
         if (TRAINS)
             dropout.apply(v, (uint32_t)to);
         write_results<T, N>(a, map * a.pixels * a.c + to, v);
@@ -465,15 +488,16 @@ template <typename T, bool TRAINS> static norm_kernel held_kernel(const held_pla
                                : norm_held<T, 1, 1, TRAINS>;
 }
 
-/* With slices for all multiprocessors, threads have several pieces each: more thread blocks then share a
- * multiprocessor, and some of them load while others compute. */
+/* Threads have several pieces each: all warps do the same sums over warps. With slices for all multiprocessors they
+ * have more, so that more thread blocks share a multiprocessor, and some of them load while others compute. */
 template <typename T, bool TRAINS> static void launch_held(zn_device *d, const group_norm_task &t, const held_plan &h)
 {
-    const int64_t many = 528, pieces = h.slices > many ? (h.pieces + HELD - 1) / HELD : h.pieces;
-    unsigned threads = 32;
-    while (threads < MOST_THREADS && threads < pieces)
+    const bool many = h.slices > 528;
+    const int least = many ? 32 : 128, each = many ? (int)HELD : 4; /* threads; pieces of a thread */
+    int threads = 32;
+    while (threads < MOST_THREADS && threads < h.pieces && (threads < least || threads * each < h.pieces))
         threads *= 2;
-    launch(d, held_kernel<T, TRAINS>(h), dim3((unsigned)h.slices), threads,
+    launch(d, held_kernel<T, TRAINS>(h), dim3((unsigned)h.slices), (unsigned)threads,
            sizeof(float) * 64 * (size_t)h.groups + sizeof(factor) * (size_t)(t.a.c / t.a.groups * h.groups), t);
 }
 

@@ -133,6 +133,62 @@ static __device__ void write_tile(const half_product &t, int64_t row, int64_t co
     }
 }
 
+/* Whether y and the residual are made of whole pieces of eight numbers of 16 bits. */
+static __device__ bool is_quick(const half_product &t)
+{
+    return t.y_type == t.type && t.columns % EIGHT == 0 && t.y_stride % EIGHT == 0 &&
+           (!t.residual || t.residual_type == t.type) && ((uintptr_t)t.y | (uintptr_t)t.residual) % 16 == 0;
+}
+
+/* Writes such a tile through shared memory, in whole pieces. */
+template <typename P, typename T>
+static __device__ void write_pieces(const half_product &t, int64_t row, int64_t column,
+                                    const float sums[P::MF][P::NF][4], float *shared)
+{
+    enum { ROW = P::COLUMNS + EIGHT, PIECES = P::COLUMNS / EIGHT };
+    const int lane = (int)threadIdx.x % WARP, warp = (int)threadIdx.x / WARP, g = lane / 4, q = lane % 4;
+    const int64_t stride = t.y_stride ? t.y_stride : t.columns;
+    __syncthreads(); /* all have read the stages */
+#pragma unroll
+    for (int i = 0; i < P::MF * P::NF * 2; i++) {
+        const int m = i / 2 / P::NF, n = i / 2 % P::NF;
+        const int p = (warp / P::WARPS_N * P::MF + m) * 16 + i % 2 * 8 + g,
+                  j = (warp % P::WARPS_N * P::NF + n) * 8 + 2 * q;
+        *reinterpret_cast<float2 *>(shared + p * ROW + j) =
+            make_float2(sums[m][n][i % 2 * 2], sums[m][n][i % 2 * 2 + 1]);
+    }
+    __syncthreads();
+#pragma unroll 4
+    for (int i = (int)threadIdx.x; i < P::ROWS * PIECES; i += THREADS) {
+        const int64_t p = row + i / PIECES, j = column + i % PIECES * EIGHT, at = p * stride + j;
+        if (p >= t.rows || j >= t.columns)
+            continue;
+        const float4 *from = reinterpret_cast<const float4 *>(shared + i / PIECES * ROW + i % PIECES * EIGHT);
+        const float4 low = from[0], high = from[1];
+        float v[EIGHT] = { low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w };
+        uint4 r = {};
+        if (t.residual)
+            r = *reinterpret_cast<const uint4 *>(reinterpret_cast<const uint16_t *>(t.residual) + at);
+        const uint32_t pairs[] = { r.x, r.y, r.z, r.w };
+        uint32_t y[EIGHT / 2];
+#pragma unroll
+        for (int k = 0; k < EIGHT / 2; k++) {
+            float a = v[2 * k] + (t.bias ? t.bias[j + 2 * k] : 0),
+                  b = v[2 * k + 1] + (t.bias ? t.bias[j + 2 * k + 1] : 0);
+            if (t.residual) {
+                a += T::low(pairs[k]);
+                b += T::high(pairs[k]);
+            }
+            if (t.relu) { /* NaN passes */
+                a = a < 0 ? 0 : a;
+                b = b < 0 ? 0 : b;
+            }
+            y[k] = T::of(a, b);
+        }
+        *reinterpret_cast<uint4 *>(reinterpret_cast<uint16_t *>(t.y) + at) = uint4{ y[0], y[1], y[2], y[3] };
+    }
+}
+
 /* Neighbouring blocks share columns of the weights, and a few rows of x: both stay in the cache. */
 template <typename P, typename T> __global__ void __launch_bounds__(THREADS, 2) multiply_half(half_product t)
 {
@@ -155,7 +211,10 @@ template <typename P, typename T> __global__ void __launch_bounds__(THREADS, 2) 
         copy_commit();
         multiply_stage<P, T>(shared + i % P::STAGES * P::STAGE, sums);
     }
-    write_tile<P>(t, row, column, sums);
+    if (is_quick(t))
+        write_pieces<P, T>(t, row, column, sums, zn_cuda_shared);
+    else
+        write_tile<P>(t, row, column, sums);
 }
 
 /* ---- launching ---- */
@@ -164,6 +223,8 @@ static int64_t parts_of(int64_t size, int64_t part) { return (size + part - 1) /
 
 template <typename P, typename T> static void launch_tiles(zn_device *d, const half_product &p)
 {
+    static_assert(sizeof(float) * P::ROWS * (P::COLUMNS + EIGHT) <= sizeof(uint16_t) * P::STAGES * P::STAGE,
+                  "sums fit");
     void (*const kernel)(half_product) = multiply_half<P, T>;
     const dim3 grid((unsigned)parts_of(p.rows, P::ROWS), (unsigned)parts_of(p.columns, P::COLUMNS));
     launch(d, kernel, grid, THREADS, sizeof(uint16_t) * P::STAGES * P::STAGE, p);
