@@ -75,6 +75,24 @@ static void check_frames(int64_t size, int frames)
     cuda_shared_free(start);
 }
 
+/* Runs of frames that follow each other: zeros, frames of another source, of this one, and of a third. */
+static void check_frame_runs(int64_t size)
+{
+    enum { FIRST = 12, COUNT = 600, FRAMES = 700 };
+    static int32_t from[FRAMES];
+    zn_rng rng = zn_rng_new(35);
+    for (int t = 0; t < FRAMES; t++)
+        from[t] = t < 20 ? -1 : t - 10;
+    float *x = cuda_shared_normal(&rng, COUNT * size, 1), *start = cuda_shared_normal(&rng, FRAMES * size, 1);
+    zn_frames_args a = { .x = x, .from = from, .frames = FRAMES, .first = FIRST, .count = COUNT, .size = size };
+    for (int clear = 0; clear < 2 && is_meant("frames"); clear++) {
+        a.clear = clear;
+        cuda_check("frames in runs", zn_k_frames, FRAMES * zn_frame_pieces(size), &a, &a.y, start, FRAMES * size, 0);
+    }
+    cuda_shared_free(x);
+    cuda_shared_free(start);
+}
+
 /* Without frames before the first, and with them. */
 static void check_stack(int c, zn_type type)
 {
@@ -101,6 +119,8 @@ void cuda_check_samples(void)
     }
     check_frames(20, 600);
     check_frames(ZN_FRAME_PIECE + 3, 4);
+    check_frame_runs(16);
+    check_frame_runs(7);
     if (is_meant("stack_frames")) {
         check_stack(3, ZN_TYPE_BF16);
         check_stack(2, ZN_TYPE_F16);

@@ -49,6 +49,48 @@ struct reordered_back {
     }
 };
 
+/* Frames from t on that follow each other in the source as well, or that all are zero, or of other sources. */
+static int run_from(const zn_frames_args &a, int t)
+{
+    const auto kind = [&](int i) {
+        const int f = a.from[i];
+        return f < 0 ? 0 : f < a.first || f >= a.first + a.count ? 1 : 2;
+    };
+    int end = t + 1;
+    while (end < a.frames && kind(end) == kind(t) && (kind(t) < 2 || a.from[end] == a.from[end - 1] + 1))
+        end++;
+    return end - t;
+}
+
+/* Tokens of pictures are thousands of small frames in a few runs: each run is one frame of a launch. Returns false if
+ * there are many. */
+static bool launch_runs(zn_device *d, const zn_frames_args &all)
+{
+    enum { MOST_RUNS = 4 };
+    int runs = 0;
+    for (int t = 0; t < all.frames; t += run_from(all, t))
+        if (++runs > MOST_RUNS)
+            return false;
+    for (int t = 0, length; t < all.frames; t += length) {
+        length = run_from(all, t);
+        const int from = all.from[t];
+        frame_list l = { all, 0, 1, { from < 0 ? -1 : 0 } };
+        const int64_t f = from - all.first;
+        if (from < 0 ? !all.clear : f < 0 || f >= all.count)
+            continue;
+        l.a.x += from < 0 ? 0 : f * all.size;
+        l.a.y += t * all.size;
+        l.a.size = length * all.size;
+        l.a.from = nullptr;
+        l.a.first = 0;
+        l.a.count = 1;
+        to_device(d, l.a.x);
+        to_device(d, l.a.y);
+        launch_rows(d, reordered{ l, 1, l.a.size }, is_aligned(l.a.x) && is_aligned(l.a.y));
+    }
+    return true;
+}
+
 template <typename F> static void launch_lists(zn_device *d, const void *args, bool back)
 {
     frame_list l = { *static_cast<const zn_frames_args *>(args), 0, 0, {} };
@@ -105,6 +147,10 @@ void zn_cuda_stack_frames(zn_device *d, const void *args, int64_t)
     to_device(d, a.y);
     launch_rows(d, stacked{ a, a.frames * a.pixels, ZN_STACKED }, is_aligned(a.y));
 }
-void zn_cuda_frames(zn_device *d, const void *args, int64_t) { launch_lists<reordered>(d, args, false); }
+void zn_cuda_frames(zn_device *d, const void *args, int64_t)
+{
+    if (!launch_runs(d, *static_cast<const zn_frames_args *>(args)))
+        launch_lists<reordered>(d, args, false);
+}
 void zn_cuda_frames_grad(zn_device *d, const void *args, int64_t) { launch_lists<reordered_back>(d, args, true); }
 }
