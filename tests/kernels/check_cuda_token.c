@@ -51,7 +51,7 @@ static void check_lookup(int64_t rows, int64_t count, int c)
 }
 
 /* Several steps in one; maps of `type`. */
-static void check_gated_norm(int64_t tokens, int c, bool plus_one, bool adds, zn_type type)
+static void check_gated_norm(int64_t tokens, int c, bool plus_one, bool adds, float limit, zn_type type)
 {
     zn_rng rng = zn_rng_new(43);
     float *x = cuda_shared_normal(&rng, tokens * c, 1), *residual = cuda_shared_normal(&rng, tokens * c, 1),
@@ -65,6 +65,7 @@ static void check_gated_norm(int64_t tokens, int c, bool plus_one, bool adds, zn
                              .y = want,
                              .c = c,
                              .eps = 1e-5f,
+                             .limit = limit,
                              .plus_one = plus_one };
     zn_k_gated_norm(&a, (zn_range){ 0, tokens, NULL });
     a.x = narrow, a.residual = adds ? more : NULL, a.y = y;
@@ -77,6 +78,37 @@ static void check_gated_norm(int64_t tokens, int c, bool plus_one, bool adds, zn
     cuda_result_free(y);
     fenced_free(want);
     float *const all[] = { x, residual, w, scale, narrow, more };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        cuda_shared_free(all[i]);
+}
+
+static void check_norm_rope(int tokens, int period, int heads, int pairs, bool halves, zn_type type)
+{
+    zn_rng rng = zn_rng_new(45);
+    const int64_t count = (int64_t)tokens * heads * 2 * pairs, angles = (int64_t)period * pairs;
+    float *x = cuda_shared_normal(&rng, count, 1), *cosines = cuda_shared_normal(&rng, angles, 1),
+          *sines = cuda_shared_normal(&rng, angles, 1), *w = cuda_shared_normal(&rng, 2 * pairs, 1);
+    float *const narrow = cuda_map_new(x, count, type), *want = fenced_new(count, false), *y = cuda_result_new(count);
+    zn_norm_rope_args a = { .rope = { .x = x,
+                                      .cos = cosines,
+                                      .sin = sines,
+                                      .y = want,
+                                      .period = period,
+                                      .heads = heads,
+                                      .pairs = pairs,
+                                      .halves = halves },
+                            .w = w,
+                            .eps = 1e-5f };
+    zn_k_norm_rope(&a, (zn_range){ 0, tokens, NULL });
+    a.rope.x = narrow, a.rope.y = y, a.rope.type = type;
+    cuda_start(zn_k_norm_rope, tokens, &a);
+    float *result = type == ZN_TYPE_F32 ? y : cuda_map_fetch(y, count, type);
+    cuda_compare("norm_rope", result, want, count, type == ZN_TYPE_F32 ? 2e-6 : 1e-2);
+    if (result != y)
+        cuda_result_free(result);
+    cuda_result_free(y);
+    fenced_free(want);
+    float *const all[] = { x, cosines, sines, w, narrow };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         cuda_shared_free(all[i]);
 }
@@ -95,8 +127,13 @@ void cuda_check_tokens(void)
 {
     static const zn_type types[] = { ZN_TYPE_F32, ZN_TYPE_BF16, ZN_TYPE_F16 };
     for (int i = 0; i < 12 && strstr("gated_norm", cuda_filter); i++) {
-        check_gated_norm(5, i % 4 < 2 ? 3840 : 70, i % 2, i / 2 % 2, types[i / 4]);
-        check_gated_norm(3, i % 4 < 2 ? 64 : 4096, i % 2, i / 2 % 2, types[i / 4]);
+        check_gated_norm(50, i % 4 < 2 ? 3840 : 70, i % 2, i / 2 % 2, 0, types[i / 4]);
+        check_gated_norm(3, i % 4 < 2 ? 64 : 4096, i % 2, i / 2 % 2, 0.5f + (float)(i % 3), types[i / 4]);
+    }
+    for (int i = 0; i < 6 && strstr("norm_rope", cuda_filter); i++) {
+        check_norm_rope(12, 4, 3, 8, i % 2, types[i / 2]);
+        check_norm_rope(5, 5, 30, 64, i % 2, types[i / 2]);
+        check_norm_rope(7, 7, 5, 16, i % 2, types[i / 2]);
     }
     if (strstr("silu_multiply", cuda_filter)) {
         check_silu_multiply(1000);

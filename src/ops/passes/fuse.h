@@ -11,11 +11,12 @@ extern const zn_op zn_op_lite_rows, zn_op_lite_columns, zn_op_lite_expand, zn_op
     zn_op_tile_square;
 
 /* Those of zn_graph_fuse_tokens. */
-extern const zn_op zn_op_gated_norm, zn_op_silu_multiply;
+extern const zn_op zn_op_gated_norm, zn_op_norm_rope, zn_op_silu_multiply;
 typedef struct zn_gated_norm {
-    float eps;
-    bool plus_one; /* kernels/token.h */
-    bool codes;    /* the result is FP8 codes */
+    float eps, limit; /* kernels/token.h */
+    bool plus_one;
+    int first;  /* of the channels of its scale that it reads */
+    bool codes; /* the result is FP8 codes */
 } zn_gated_norm;
 
 /* Those of zn_graph_fuse_frames. */
@@ -59,7 +60,8 @@ int zn_norm_before(const zn_node *n, const int *uses, zn_norm *k, zn_node *sourc
 
 /* Each checks whether n is the last node of its pattern (uses: readers by node index), and if so changes n. */
 void zn_fuse_norm(zn_node *n, int *uses);
-void zn_fuse_rms_norm(zn_node *n, int *uses); /* with SiLU; only on a device */
+void zn_fuse_rms_norm(zn_node *n, int *uses);  /* with SiLU; only on a device */
+void zn_fuse_norm_rope(zn_node *n, int *uses); /* only on a device */
 void zn_fuse_lite(zn_node *n, int *uses);
 void zn_fuse_lite_head(zn_node *n, int *uses);
 void zn_fuse_spectral_linear(zn_node *n, int *uses);

@@ -1,5 +1,6 @@
-/* Fusion for GPUs: a norm with the modulation or the gate and the addition after it, and the product of two halves of a
- * feed-forward part. On 16-bit maps the steps between are not rounded, so results are not those of separate steps. */
+/* Fusion for GPUs: a norm with the modulation, the rotary positions or the gate and the addition after it, and the
+ * product of two halves of a feed-forward part. On 16-bit maps the steps between are not rounded, so results are not
+ * those of separate steps. */
 #include "base/alloc.h"
 #include "kernels/token.h"
 #include "ops/passes/fuse.h"
@@ -13,9 +14,27 @@ static bool norm_with(const zn_node *n, const zn_node *scale, const int *uses)
            zn_shape_count(scale->shape) == zn_channels(n);
 }
 
+/* Reads a scale where it was before it was cut out of one row and clamped. */
+static zn_node *scale_before(zn_node *scale, zn_gated_norm *k)
+{
+    if (scale->op == &zn_op_soft_clamp) {
+        k->limit = *(const float *)scale->attribute;
+        scale = scale->source[0];
+    }
+    for (;;) {
+        int first, whole;
+        zn_node *const from = zn_slice_whole(scale, &first, &whole);
+        if (from == scale || zn_shape_count(from->shape) != whole)
+            return scale;
+        k->first += first;
+        scale = from;
+    }
+}
+
 static void become_norm(zn_node *n, int *uses, const zn_node *norm, zn_node *scale, bool plus_one, zn_node *residual)
 {
-    const zn_gated_norm k = { .eps = zn_rms_norm_eps(norm), .plus_one = plus_one };
+    zn_gated_norm k = { .eps = zn_rms_norm_eps(norm), .plus_one = plus_one };
+    scale = scale_before(scale, &k);
     zn_node *const sources[] = { norm->source[0], norm->source[1], scale, residual };
     zn_fuse_become(n, uses, &zn_op_gated_norm, &k, sizeof k, sources, residual ? 4 : 3);
 }
@@ -56,6 +75,7 @@ void zn_graph_fuse_tokens(zn_graph *g, zn_node *const *outputs, int count)
             fuse_gate(n, uses);
         else if (n->op == &zn_op_multiply)
             fuse_product(n, uses);
+        zn_fuse_norm_rope(n, uses);
     }
     zn_free(uses);
 }

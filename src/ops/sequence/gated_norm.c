@@ -12,11 +12,12 @@ static void norm_run(const zn_node *n, const zn_launch_context *c)
     const zn_node *x = n->source[0], *residual = n->source_count > 3 ? n->source[3] : NULL;
     const zn_gated_norm_args a = { .x = x->data,
                                    .w = n->source[1]->data,
-                                   .scale = n->source[2]->data,
+                                   .scale = n->source[2]->data + k->first,
                                    .residual = residual ? residual->data : NULL,
                                    .y = n->data,
                                    .c = zn_channels(x),
                                    .eps = k->eps,
+                                   .limit = k->limit,
                                    .plus_one = k->plus_one,
                                    .x_type = x->type,
                                    .residual_type = residual ? residual->type : ZN_TYPE_F32,
