@@ -53,8 +53,8 @@ function(zenith_device_sources)
     cuda/basic/resample.cu
     cuda/basic/sample.cu
     cuda/basic/shuffle.cu
-    cuda/basic/silu_norm.cu
     cuda/basic/silu_norm_back.cu
+    cuda/basic/silu_norm_grad.cu
     cuda/basic/unpack.cu
     cuda/conv/channel_conv.cu
     cuda/conv/conv.cu

@@ -4,7 +4,7 @@
  * One, where maps are small: a thread block has a group of a map, or as many as have eight channels, which its threads
  * keep in registers while its numbers are summed, measured and written. Three otherwise: blocks of pixels are measured,
  * all groups of them at once; what was measured is merged; and results are written.
- * norm.cu, silu_norm.cu and silu_norm_back.cu have the gradients. */
+ * norm.cu, silu_norm_grad.cu and silu_norm_back.cu have the gradients. */
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/dropout.h"
 #include "kernels/cuda/numbers.h"

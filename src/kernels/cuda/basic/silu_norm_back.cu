@@ -1,6 +1,6 @@
 /* All passes of the gradient in silu_norm.h in one launch, for maps of BF16 that are small: a thread block keeps a
  * group of one of them in its registers. */
-#include "kernels/cuda/basic/silu_norm.h"
+#include "kernels/cuda/basic/silu_norm_grad.h"
 
 /* How the threads share a group: each has four channels and every `lanes`-th pixel, up to PIECES of them. */
 struct share {

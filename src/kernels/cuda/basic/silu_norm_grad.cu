@@ -1,6 +1,6 @@
 /* The gradient of group norm with modulation, SiLU and dropout, in the passes of silu_norm.h; group_norm.cu has the
  * norm. A thread block handles one block of pixels, or one group. ref/basic/silu_norm.c is the reference. */
-#include "kernels/cuda/basic/silu_norm.h"
+#include "kernels/cuda/basic/silu_norm_grad.h"
 
 /* ---- eight channels of a pixel, or one where pixels have no whole eights or addresses are odd ---- */
 

@@ -1,7 +1,7 @@
 /* Shared by the kernels of the gradient in silu_norm.h: what they get, and what they do for some channels of a pixel,
  * and for a channel of a map. Included only by .cu files. */
-#ifndef ZN_CUDA_SILU_NORM_H
-#define ZN_CUDA_SILU_NORM_H
+#ifndef ZN_CUDA_SILU_NORM_GRAD_H
+#define ZN_CUDA_SILU_NORM_GRAD_H
 
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/dropout.h"
