@@ -97,9 +97,9 @@ zenith generate -m model --size 32 --steps 1 --seed 7 "a fox" -p fp8 -o fp8.png 
 zenith generate -m model --size 32 --steps 1 --seed 7 "a fox" -q -p fp8 -o fp8.png
 find model -name '*.fp8.json' -exec rm {} +
 
-# A long prompt is cut, and more memory than allowed is refused.
+# A long prompt is cut, and more memory than allowed is refused. Each thread needs some: budgets are for one.
 for i in {1..300}; do printf 'fox %s ' $i; done | gen - --seed 7 -o long.png | sed -E 's/[0-9.]+ s$/N s/'
-zenith generate -m model --steps 1 --size 512 --memory 12M "a fox" -o tiles.png -q --json | grep -oE '"decoder_tiles": [0-9]+'
+zenith generate -m model --steps 1 --size 512 --threads 1 --memory 12M "a fox" -o tiles.png -q --json | grep -oE '"decoder_tiles": [0-9]+'
 makeimage large.png 256 192
 zenith generate -m model --steps 2 --threads 1 --memory 3M "a fox" --seed 1 --image large.png -o small.png --json | grep -oE '"(en|de)coder_tiles": [0-9]+' | sed 's/ [2-9]$/ several/'
 zenith generate -m model --steps 2 "a fox" --seed 1 --image large.png -o whole.png --json | grep -oE '"(en|de)coder_tiles": [0-9]+'
