@@ -10,7 +10,10 @@ for tile in 64 128 auto; do
 done
 zenith decode -q $model --memory 1M whole.safetensors -o small.png 2>refusal && echo "1M is enough"
 least=$(sed 's/.*least is \([0-9]*\).*/\1/' refusal)
-zenith decode -v $model --memory ${least}M whole.safetensors -o small.png 2>plan >/dev/null || exit 1
+if ! zenith decode -v $model --memory ${least}M whole.safetensors -o small.png 2>plan >/dev/null; then
+    cat refusal plan
+    exit 1
+fi
 grep -o 'in bands of' plan
 grep -cv '^zenith: ' plan
 same whole.png small.png
