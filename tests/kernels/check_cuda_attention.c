@@ -176,6 +176,10 @@ void cuda_check_attention(void)
         { 1, 1, 1, 300, 2048, 512, false, ZN_PRECISION_BF16 },
         { 1, 2, 1, 600, 600, 256, true, ZN_PRECISION_F32 },
         { 2, 2, 1, 700, 1024, 256, true, ZN_PRECISION_F16 },
+        { 1, 3, 1, 300, 1500, 128, false,
+          ZN_PRECISION_BF16 }, /* tiles of queries that two blocks share, with many keys */
+        { 1, 30, 1, 640, 900, 128, false, ZN_PRECISION_BF16 }, /* some that they share, after others */
+        { 1, 24, 1, 770, 1100, 64, true, ZN_PRECISION_F16 },
         { 1, 1, 1, 130, 25000, 136, false, ZN_PRECISION_BF16 }, /* rows of scores that shared memory does not hold */
     };
     for (size_t i = 0; i < sizeof list / sizeof *list && strstr("attention attention_grad", cuda_filter); i++)

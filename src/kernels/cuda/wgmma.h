@@ -45,6 +45,13 @@ static __device__ void publish_shared(void) { asm volatile("fence.proxy.async.sh
     "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "                                 \
     "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "                                 \
     "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define ZN_NAMES_88                                                                                                    \
+    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                                           \
+    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "                                 \
+    "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "                                 \
+    "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "                                 \
+    "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "                                 \
+    "%80, %81, %82, %83, %84, %85, %86, %87"
 #define ZN_NAMES_96                                                                                                    \
     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                                           \
     "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "                                 \
@@ -65,6 +72,7 @@ static __device__ void publish_shared(void) { asm volatile("fence.proxy.async.sh
 #define ZN_SUMS_16(d, i)  ZN_SUMS_4(d, i), ZN_SUMS_4(d, i + 4), ZN_SUMS_4(d, i + 8), ZN_SUMS_4(d, i + 12)
 #define ZN_SUMS_32(d, i)  ZN_SUMS_16(d, i), ZN_SUMS_16(d, i + 16)
 #define ZN_SUMS_64(d, i)  ZN_SUMS_32(d, i), ZN_SUMS_32(d, i + 32)
+#define ZN_SUMS_88(d, i)  ZN_SUMS_64(d, i), ZN_SUMS_16(d, i + 64), ZN_SUMS_4(d, i + 80), ZN_SUMS_4(d, i + 84)
 #define ZN_SUMS_96(d, i)  ZN_SUMS_64(d, i), ZN_SUMS_32(d, i + 64)
 #define ZN_SUMS_128(d, i) ZN_SUMS_64(d, i), ZN_SUMS_64(d, i + 64)
 
@@ -109,8 +117,9 @@ struct e4m3_wide : bf16_pair {
     ZN_WGMMA_DEEP(multiply, "e4m3", "128", "32", 64, "%64, %65, 1, 1, 1")
 };
 
-/* The same for a product of rows: a line of `a` has some of the 16, as one of b has. And with a in registers, a[64][16]
- * as pairs [g][2 q], [g + 8][2 q], [g][2 q + 8], [g + 8][2 q + 8], which is how sums lie; b is turned. */
+/* The same for a product of rows: a line of `a` has some of the 16, as one of b has; multiply_first begins at zero, not
+ * at the sums. And with a in registers, a[64][16] as pairs [g][2 q], [g + 8][2 q], [g][2 q + 8], [g + 8][2 q + 8],
+ * which is how sums lie; b is turned. */
 #define ZN_WGMMA_HELD(type, columns, count, operands)                                                                  \
     static __device__ void multiply_held(float(&sums)[count], const uint32_t a[4], uint64_t b)                         \
     {                                                                                                                  \
@@ -121,11 +130,17 @@ struct e4m3_wide : bf16_pair {
     }
 struct bf16_rows : bf16_pair {
     ZN_WGMMA(multiply, "bf16", "128", 64, "%64, %65, 1, 1, 1, 0, 0")
+    ZN_WGMMA(multiply, "bf16", "176", 88, "%88, %89, 1, 1, 1, 0, 0")
+    ZN_WGMMA(multiply_first, "bf16", "128", 64, "%64, %65, 0, 1, 1, 0, 0")
+    ZN_WGMMA(multiply_first, "bf16", "176", 88, "%88, %89, 0, 1, 1, 0, 0")
     ZN_WGMMA_HELD("bf16", "64", 32, "{%32, %33, %34, %35}, %36, 1, 1, 1, 1")
     ZN_WGMMA_HELD("bf16", "128", 64, "{%64, %65, %66, %67}, %68, 1, 1, 1, 1")
 };
 struct f16_rows : f16_pair {
     ZN_WGMMA(multiply, "f16", "128", 64, "%64, %65, 1, 1, 1, 0, 0")
+    ZN_WGMMA(multiply, "f16", "176", 88, "%88, %89, 1, 1, 1, 0, 0")
+    ZN_WGMMA(multiply_first, "f16", "128", 64, "%64, %65, 0, 1, 1, 0, 0")
+    ZN_WGMMA(multiply_first, "f16", "176", 88, "%88, %89, 0, 1, 1, 0, 0")
     ZN_WGMMA_HELD("f16", "64", 32, "{%32, %33, %34, %35}, %36, 1, 1, 1, 1")
     ZN_WGMMA_HELD("f16", "128", 64, "{%64, %65, %66, %67}, %68, 1, 1, 1, 1")
 };
@@ -185,10 +200,15 @@ static __device__ void barrier_wait(uint64_t *b, int phase)
         "r"(phase & 1)
         : "memory");
 }
-/* Waits for `threads` threads that call it with the same number, from 1 to 15. */
+/* Waits for `threads` threads that call it or let_meet with the same number, from 1 to 15. */
 static __device__ void meet(int number, int threads)
 {
     asm volatile("bar.sync %0, %1;\n" ::"r"(number), "r"(threads) : "memory");
+}
+/* Counts as one of them, and does not wait. */
+static __device__ void let_meet(int number, int threads)
+{
+    asm volatile("bar.arrive %0, %1;\n" ::"r"(number), "r"(threads) : "memory");
 }
 
 #endif
