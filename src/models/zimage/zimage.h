@@ -71,6 +71,9 @@ static inline int zn_zimage_filled(int tokens)
 void zn_zimage_picture_positions(int rows, int columns, int caption, int32_t *out);
 void zn_zimage_caption_positions(int caption, int32_t *out);
 
+/* Whether a layer, by our name, is in a main block: not in a refiner, which every later block reads. */
+bool zn_zimage_in_main_block(const char *layer);
+
 /* How files name the parameters. */
 typedef struct zn_zimage_naming {
     enum { ZN_ZIMAGE_DIFFUSERS, ZN_ZIMAGE_ORIGINAL, ZN_ZIMAGE_MLX } style;

@@ -61,6 +61,8 @@ void zn_zimage_place(const void *self, zn_place *out)
     snprintf(out->name, sizeof out->name, "%s%s", n->prefix, name);
 }
 
+bool zn_zimage_in_main_block(const char *layer) { return strncmp(layer, "layers.", strlen("layers.")) == 0; }
+
 /* ---- recognition ---- */
 
 static bool find_naming(const zn_weights *const *files, int count, zn_zimage_naming *n)

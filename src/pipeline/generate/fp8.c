@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "base/file.h"
+#include "models/zimage/zimage.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -73,7 +74,7 @@ bool zn_fp8_layers_use(const void *user, const char *weights)
     if (!name_of(weights, name))
         return false;
     if (!layers->file.root)
-        return strncmp(name, "layers.", strlen("layers.")) == 0;
+        return zn_zimage_in_main_block(name);
     ZN_JSON_EACH(kept, zn_json_get(layers->file.root, "keep"))
     {
         const char *text = zn_json_string(kept);
