@@ -15,9 +15,8 @@ enum {
     STAGES = 2,         /* a warpgroup that takes every second tile of keys always uses the same */
     KEYS_OF_64 = 128,   /* keys of a tile, for rows of 64 numbers, */
     KEYS_OF_128 = 176,  /* and of 128: as many as registers allow */
-    TURNS = true,       /* warpgroups take turns at the matrix unit */
     MEETING = 1,        /* the barrier at which warpgroups merge their results */
-    TURN = 2,           /* the first number of the barriers by which warpgroups take turns */
+    TURN = 2,           /* the first number of the barriers by which warpgroups take turns at the matrix unit */
     LEAST_QUERIES = 256 /* fewer leave most of the GPU idle, and smaller blocks are faster */
 };
 
@@ -293,11 +292,11 @@ static __device__ void multiply_one(const wide_attention &w, const attention_mem
         barrier_arrive(m.q_empty);
     }
     for (int i = 1; i < tiles; i++) {
-        if (TURNS && !at.halved)
+        if (!at.halved)
             meet(TURN + group, MULTIPLIERS * WARPGROUP);
         add_scores(i);
         add_values(i - 1);
-        if (TURNS && !at.halved)
+        if (!at.halved)
             let_meet(TURN + 1 - group, MULTIPLIERS * WARPGROUP);
         wgmma_wait<1>();
         weigh_tile(i);
@@ -338,7 +337,7 @@ __global__ void __launch_bounds__(BLOCK, 1) attention_wide(const __grid_constant
     __syncthreads();
     if (threadIdx.x < MULTIPLIERS * WARPGROUP) {
         take_registers<232>();
-        if (TURNS && threadIdx.x >= WARPGROUP)
+        if (threadIdx.x >= WARPGROUP)
             let_meet(TURN, MULTIPLIERS * WARPGROUP); /* the first warpgroup begins */
         assignment at;
         for (int turn = 0, step = 0; assign<KEYS>(w.t, turn, at); turn++, step += at.tiles)
