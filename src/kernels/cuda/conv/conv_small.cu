@@ -13,6 +13,7 @@ extern "C" {
 }
 
 enum { GROUPS = 2 /* warpgroups */, SMALL_BLOCK = GROUPS * WARPGROUP };
+static_assert((int)ZN_CUDA_SMALL_BLOCKS <= 2 * (int)ZN_CUDA_ARRIVED, "a counter for each tile");
 
 struct small_task {
     wide_task w;

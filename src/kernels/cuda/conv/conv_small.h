@@ -9,13 +9,14 @@
 typedef struct zn_cuda_small {
     int rows, tiles, chunks, each, splits;
 } zn_cuda_small;
+enum { ZN_CUDA_SMALL_BLOCKS = 128 }; /* at most, with two or more for each tile */
 static inline zn_cuda_small zn_cuda_small_plan(const zn_conv_shape *s)
 {
-    enum { WIDE = 8, BLOCKS = 128, MOST = 8 };
+    enum { WIDE = 8, MOST = 8 };
     const zn_cuda_weights w = zn_cuda_half_weights(s);
     zn_cuda_small p = { s->oh > 8 ? 16 : 8, 0, w.rows / (w.chunk * s->kh * s->kw), 0, 0 };
     p.tiles = s->n * ((s->ow + WIDE - 1) / WIDE) * ((s->oh + p.rows - 1) / p.rows);
-    int64_t splits = BLOCKS / ((int64_t)p.tiles * (w.columns / ZN_CUDA_CONV_COLUMNS));
+    int64_t splits = ZN_CUDA_SMALL_BLOCKS / ((int64_t)p.tiles * (w.columns / ZN_CUDA_CONV_COLUMNS));
     splits = splits < MOST ? splits : (int64_t)MOST;
     splits = splits < 1 ? 1 : splits;
     p.each = (int)((p.chunks + splits - 1) / splits);
