@@ -224,9 +224,12 @@ def fp8_step(side):
                  lambda a: min(a.runs, 10), "cuda", "fp8"], "generate-parts step fp8", read, 90)
 
 
-def clip(part):
-    return Once(["clip-times", "random:wan21-vae", part, "832x480", 21, "bf16", 8, 2, 0, "cuda"], f"clip-times {part}",
-                lambda text: {"copies": 1e3 * statistics.median(x["wall"] for x in objects(text)[0]["runs"])})
+def clip(part, precision="bf16"):
+    def read(text):
+        result = objects(text)[0]
+        return {"copies": 1e3 * statistics.median(x["wall"] for x in result["runs"]), "plan": result["plan"]}
+
+    return Once(["clip-times", "random:wan21-vae", part, "832x480", 21, precision, 8, 2, 0, "cuda"], f"clip-times {part}", read)
 
 
 def scan(sequences, length, channels, states):
@@ -249,30 +252,71 @@ def bytes_of(model, part, side, batch, precision):
 TIMES = re.compile(r"prompt ([0-9.]+) s, image ([0-9.]+) s, steps ([0-9.]+) s, decode ([0-9.]+) s, file and other ([0-9.]+) s")
 
 
-class Generate:
-    """Three prompts with one handle; the last is the one that counts."""
+class GpuMemory:
+    """MiB of the GPU that are in use meanwhile, beyond those that were in use before."""
 
-    def __init__(self, side, *options):
-        self.side, self.options = side, options
+    def __init__(self):
+        self.process = None
+        words = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits", "-lms", "100"]
+        try:
+            self.process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+            self.before = int(self.process.stdout.readline())
+        except (OSError, ValueError):
+            self.stop()
+
+    def stop(self):
+        if self.process:
+            self.process.kill()
+            self.process.wait()
+        self.process = None
+
+    def most(self):
+        """None where there is no such program."""
+        if not self.process:
+            return None
+        self.process.terminate()
+        lines = self.process.communicate()[0].split()
+        self.process = None
+        return max((int(line) for line in lines if line.isdigit()), default=self.before) - self.before
+
+
+class Generate:
+    """Images of some prompts with one handle. The first copies the weights; the median of the others counts."""
+
+    PROMPTS = ("a red fox in the snow", "a grey heron on a jetty", "a tin robot on a shelf", "a small boat in the fog")
+
+    def __init__(self, side, *options, images=4, transformer="zimage.safetensors", text="qwen3.safetensors"):
+        self.side, self.options, self.images, self.transformer, self.text = side, options, images, transformer, text
+
+    def command(self, a, prompts, images):
+        parts = {"--transformer": self.transformer, "--text-encoder": self.text, "--vae": "ae.safetensors",
+                 "--tokenizer": "tokenizer.json"}
+        files = [word for option, name in parts.items() for word in (option, os.path.join(a.weights, name))]
+        options = [option.format(weights=a.weights, folder=a.folder) for option in self.options]
+        return [program(a, "zenith"), "generate", "--prompts", prompts, *files, "--size", f"{self.side}x{self.side}", "--steps", "8",
+                "--seed", "1", "--device", "cuda", "-v", "-o", images + "/", *options]
 
     def turn(self, a):
         prompts, images = os.path.join(a.folder, "prompts.txt"), os.path.join(a.folder, f"images-{self.side}-{time.time()}")
         with open(prompts, "w") as f:
-            f.write("a red fox in the snow\na grey heron on a jetty\na tin robot on a shelf\n")
-        command = [program(a, "zenith"), "generate", "--prompts", prompts, "--transformer", f"{a.weights}/zimage.safetensors",
-                   "--text-encoder", f"{a.weights}/qwen3.safetensors", "--vae", f"{a.weights}/ae.safetensors", "--tokenizer",
-                   f"{a.weights}/tokenizer.json", "--size", f"{self.side}x{self.side}", "--steps", "8", "--seed", "1", "--device",
-                   "cuda", "-v", "-o", images + "/", *self.options]
+            f.write("\n".join(self.PROMPTS[:self.images]) + "\n")
         environment = dict(os.environ, XDG_CACHE_HOME=images + "-cache")  # prompts are encoded, not remembered
+        memory = GpuMemory()
         try:
-            done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=max(5, min(120, left(a))))
+            done = subprocess.run(self.command(a, prompts, images), capture_output=True, text=True, env=environment,
+                                  timeout=max(5, min(120, left(a))))
         except (subprocess.TimeoutExpired, OSError) as error:
+            memory.stop()
             complain(f"zenith generate: {'no result in time' if isinstance(error, subprocess.TimeoutExpired) else error}")
             return {}
-        times = TIMES.findall(done.stderr)
+        most = memory.most()
         for line in done.stderr.splitlines():
             complain(line)
-        return {"copies": 1e3 * sum(map(float, times[-1]))} if times and not done.returncode else {}
+        times = [[1e3 * float(x) for x in image] for image in TIMES.findall(done.stderr)][1:]
+        if done.returncode or not times:
+            return {}
+        parts = {name: statistics.median(x) for name, x in zip(("text", "encode", "steps", "decode", "file"), zip(*times))}
+        return {"copies": statistics.median(map(sum, times)), **parts, "gpu_mib": most}
 
     def stop(self):
         pass
@@ -433,6 +477,12 @@ def mamba(name):
     return Row("mamba", f"training step of {name}, 64 x 64x64, bf16", train_step(f"recipe:{name}", 64, 64, "precision: bf16"))
 
 
+def prompt_to_png(group, side, how, *options, **more):
+    return Row(group, f"prompt to PNG {side}x{side}, 8 steps, {how}", Generate(side, *options, **more), rounds=1)
+
+
+FOUR_BITS = {"images": 3, "transformer": "zimage-q4_0.gguf", "text": "qwen3-q4_0.gguf"}
+
 ROWS = [
     taesd("decode"), taesd("decode", 8), taesd("encode"), taesd("encode", 8), taesd("decode", 1, "f32"),
     Row("train", "TAESD training step, 16 x 256x256, bf16", train_step("random:taesd", 256, 16, "precision: bf16"),
@@ -443,7 +493,8 @@ ROWS = [
     unet("diffae", "celeba64", 64), unet("diffae", "celeba64", 64, 16),
     Row("zenith-r", "zenith-r decode 512x512, bf16", device_times("zenith-r", "decode", 512, 1, "bf16"),
         profile=bytes_of("zenith-r", "decode", 512, 1, "bf16")),
-    wan_clip("decode"), wan_clip("encode"), wan_frame("decode"), wan_frame("encode"),
+    wan_clip("decode"), wan_clip("encode"),
+    Row("clip", "Wan 2.1 decode 832x480, 21 frames, FP8", clip("decode", "fp8")), wan_frame("decode"), wan_frame("encode"),
     scan_rate(64, 1024, 512, 16), scan_rate(16, 4096, 1024, 16),
     zimage(512), zimage(1024),
     Row("fp8", "Z-Image step 512x512, FP8", fp8_step(512), "zimage:512:fp8", 1),
@@ -451,12 +502,18 @@ ROWS = [
     Row("text", "Qwen3-4B, 100 tokens, bf16", generate_part("text", "qwen3.safetensors", 100), "text:100", 1),
     flux(512), flux(1024),
     mamba("diffae-mamba-small"), mamba("mamba-field"), mamba("mamba-field-direct"), mamba("mamba-coordinates"),
-    Row("generate", "prompt to PNG 1024x1024, 8 steps, weights on the GPU, bf16", Generate(1024), rounds=1),
-    Row("small", "prompt to PNG 1024x1024, 8 steps, within 8 GB, bf16", Generate(1024, "--memory", "8G"), rounds=1),
-    Row("small", "prompt to PNG 512x512, 8 steps, within 6 GB, bf16", Generate(512, "--memory", "6G"), rounds=1),
+    prompt_to_png("generate", 1024, "bf16"),
+    prompt_to_png("generate", 1024, "FP8", "-p", "fp8"),
+    prompt_to_png("generate", 1024, "bf16, previews", "--preview={folder}/step.png", images=3),
+    prompt_to_png("generate", 1024, "bf16, LoRA of rank 16", "--lora", "{weights}/lora.safetensors:0.8", images=3),
+    prompt_to_png("generate", 1024, "bf16, from an image, 5 steps", "--image", os.path.join(ROOT, "assets", "demo.png"), images=3),
+    prompt_to_png("small", 1024, "bf16, within 8 GB", "--memory", "8G", images=3),
+    prompt_to_png("small", 512, "bf16, within 6 GB", "--memory", "6G", images=3),
+    prompt_to_png("small", 1024, "4-bit weights, within 8 GB", "--memory", "8G", **FOUR_BITS),
+    prompt_to_png("small", 512, "4-bit weights, within 6 GB", "--memory", "6G", **FOUR_BITS),
 ]
-WEIGHTS = {"zimage": "zimage", "fp8": "zimage", "text": "qwen3", "flux": "ae", "generate": "ae zimage qwen3",
-           "small": "ae zimage qwen3"}
+ALL = "ae zimage qwen3 taef1_decoder lora"
+WEIGHTS = {"zimage": "zimage", "fp8": "zimage", "text": "qwen3", "flux": "ae", "generate": ALL, "small": ALL}
 GROUPS = list(dict.fromkeys(row.group for row in ROWS))
 # about what a row takes once everything is compiled
 SECONDS = {"taesd": 4, "train": 8, "ffhq": 6, "ffhq-train": 13, "diffae": 5, "zenith-r": 5, "clip": 10, "wan": 6, "scan": 4, "zimage": 25,
@@ -504,6 +561,20 @@ def share_of(entry):
             f"{100 * entry['bound_ms'] / entry['zenith']:.0f} % of what that allows.")
 
 
+def parts_of(entry):
+    """What an image was made of, or the plan of a clip."""
+    if "plan" in entry:
+        return f"{entry['name']}: {entry['plan']}."
+    named = {"text": "prompt", "encode": "image", "steps": "steps", "decode": "decode", "file": "file and other"}
+    parts = ", ".join(f"{named[key]} {number(entry[key])}" for key in named if entry.get(key))
+    memory = f"; {entry['gpu_mib']} MiB of the GPU" if entry.get("gpu_mib") else ""
+    return f"{entry['name']}: {parts} ms{memory}."
+
+
+def sentences_of(entry):
+    return [tell(entry) for key, tell in (("bound_ms", share_of), ("steps", parts_of), ("plan", parts_of)) if entry.get(key)]
+
+
 HEAD = ("| work | Zenith | with copies | PyTorch eager | eager, CUDA graph | compiled, CUDA graph | Zenith / compiled |\n"
         "|---|---:|---:|---:|---:|---:|---:|")
 
@@ -523,17 +594,18 @@ def print_table(path):
             print(line_of(entry))
     print()
     for entry in entries:
-        if "forward" in entry or entry.get("bound_ms"):
-            print(line_of(entry) if "forward" in entry else share_of(entry))
+        for sentence in [line_of(entry)] if "forward" in entry else sentences_of(entry):
+            print(sentence)
 
 
 # ---- measuring ----
 
 
 def medians(results):
+    """Of numbers; of what is said, the last."""
     keys = dict.fromkeys(k for r in results for k in r)
     values = {k: [r[k] for r in results if r.get(k) is not None] for k in keys}
-    return {k: statistics.median(v) for k, v in values.items() if v}
+    return {k: v[-1] if isinstance(v[-1], str) else statistics.median(v) for k, v in values.items() if v}
 
 
 def measure(a, row, peers):
@@ -569,6 +641,22 @@ def make_weights(a, names):
     return not done.returncode
 
 
+def make_four_bits(a, row):
+    """Files of 4 bits that a row reads, made of those of 16. False if they cannot be written."""
+    wanted = [getattr(row.ours, name, "") for name in ("transformer", "text")]
+    for name in (name for name in wanted if name.endswith("-q4_0.gguf")):
+        path, begin = os.path.join(a.weights, name), time.monotonic()
+        if os.path.exists(path):
+            continue
+        source = os.path.join(a.weights, name.replace("-q4_0.gguf", ".safetensors"))
+        done = subprocess.run([program(a, "zenith"), "convert", source, path, "--dtype", "q4_0"], capture_output=True, text=True)
+        if done.returncode:
+            complain(f"{name}: {(done.stderr.strip() or '?').splitlines()[-1]}")
+            return False
+        complain(f"{name}: {time.monotonic() - begin:.0f} s")
+    return True
+
+
 def commit():
     """From git, or from the file COMMIT that a package may bring."""
     said = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
@@ -594,7 +682,7 @@ def run_rows(a, rows, peers, about):
         if left(a) < 8:
             complain(f"{row.name}: not measured, {max(0, left(a)):.0f} s are left")
             continue
-        if row.group in WEIGHTS and not make_weights(a, WEIGHTS[row.group].split()):
+        if row.group in WEIGHTS and not (make_weights(a, WEIGHTS[row.group].split()) and make_four_bits(a, row)):
             continue
         try:
             entry = measure(a, row, peers)
@@ -608,8 +696,8 @@ def run_rows(a, rows, peers, about):
         with open(a.log, "a") as f:
             f.write(json.dumps(entry) + "\n")
         print(line_of(entry), flush=True)
-        if entry.get("bound_ms"):
-            print(share_of(entry), flush=True)
+        for sentence in sentences_of(entry):
+            print(sentence, flush=True)
 
 
 def main():

@@ -1,7 +1,7 @@
 """Writes the networks of Z-Image with random weights, in the names and sizes of the published files, and a tokenizer that
 knows bytes: bench/cuda times with them what the real ones would take.
 
-    python3 cuda_weights.py FOLDER [NAME...]    # zimage.safetensors, qwen3.safetensors, ae.safetensors (bf16), tokenizer.json
+    python3 cuda_weights.py FOLDER [NAME...]    # zimage, qwen3, ae, taef1_decoder, lora .safetensors (bf16), tokenizer.json
 """
 import json
 import math
@@ -93,6 +93,30 @@ def autoencoder(widths=(128, 256, 512, 512), latent=16):
     yield from layer("decoder.conv_out", 3, c, 3, 3)
 
 
+def tiny_decoder(latent=16, width=64):
+    """TAEF1's, for previews: three blocks before each doubling."""
+    yield from layer("1", width, latent, 3, 3)
+    for first in (3, 8, 13):
+        for block in range(first, first + 3):
+            for conv in (0, 2, 4):
+                yield from layer(f"{block}.conv.{conv}", width, width, 3, 3)
+        yield f"{first + 4}.weight", (width, width, 3, 3)
+    for conv in (0, 2, 4):
+        yield from layer(f"18.conv.{conv}", width, width, 3, 3)
+    yield from layer("19", 3, width, 3, 3)
+
+
+def lora(dim=3840, layers=30, rank=16):
+    """For all products of the main blocks."""
+    inner = dim * 8 // 3
+    for i in range(layers):
+        for name, inputs, outputs in (("attention.to_q", dim, dim), ("attention.to_k", dim, dim), ("attention.to_v", dim, dim),
+                                      ("attention.to_out.0", dim, dim), ("feed_forward.w1", dim, inner),
+                                      ("feed_forward.w3", dim, inner), ("feed_forward.w2", inner, dim)):
+            p = f"diffusion_model.layers.{i}.{name}.lora_"
+            yield from ((p + "A.weight", (rank, inputs)), (p + "B.weight", (outputs, rank)))
+
+
 def values(name, shape):
     """Matrices keep the size of what they multiply; norms are near 1."""
     spread = 0.02 if len(shape) == 1 else 1 / math.sqrt(math.prod(shape[1:]))
@@ -135,7 +159,8 @@ def main():
     folder, *chosen = sys.argv[1:]
     os.makedirs(folder, exist_ok=True)
     torch.manual_seed(1)
-    for name, tensors in (("ae", autoencoder()), ("zimage", transformer()), ("qwen3", text_encoder())):
+    for name, tensors in (("ae", autoencoder()), ("zimage", transformer()), ("qwen3", text_encoder()),
+                          ("taef1_decoder", tiny_decoder()), ("lora", lora())):
         if (not chosen or name in chosen) and not os.path.exists(f"{folder}/{name}.safetensors"):
             write(f"{folder}/{name}.safetensors", tensors)
     with open(f"{folder}/tokenizer.json", "w") as f:
