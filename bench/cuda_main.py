@@ -37,6 +37,7 @@ def arguments():
     parser.add_argument("--jobs", type=int, default=max(1, min(8, (os.cpu_count() or 1) // 2)))
     parser.add_argument("--log", default="bench-cuda.jsonl")
     parser.add_argument("--table", metavar="LOG")
+    parser.add_argument("--after", metavar="FILE")
     parser.add_argument("--weights", default=os.path.join(tempfile.gettempdir(), "zenith-bench-weights"))
     parser.add_argument("--used", type=float, default=0, help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -253,31 +254,25 @@ TIMES = re.compile(r"prompt ([0-9.]+) s, image ([0-9.]+) s, steps ([0-9.]+) s, d
 
 
 class GpuMemory:
-    """MiB of the GPU that are in use meanwhile, beyond those that were in use before."""
+    """The most MiB of the GPU that a process has while it runs, as the driver counts them: with about 0.5 GB of its own."""
 
     def __init__(self):
-        self.process = None
-        words = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits", "-lms", "100"]
+        words = ["nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits", "-lms", "100"]
         try:
-            self.process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-            self.before = int(self.process.stdout.readline())
-        except (OSError, ValueError):
-            self.stop()
+            self.lines = tempfile.TemporaryFile("w+")
+            self.process = subprocess.Popen(words, stdout=self.lines, stderr=subprocess.DEVNULL)
+        except OSError:
+            self.process = None
 
-    def stop(self):
-        if self.process:
-            self.process.kill()
-            self.process.wait()
-        self.process = None
-
-    def most(self):
+    def stop(self, pid=0):
         """None where there is no such program."""
         if not self.process:
             return None
-        self.process.terminate()
-        lines = self.process.communicate()[0].split()
-        self.process = None
-        return max((int(line) for line in lines if line.isdigit()), default=self.before) - self.before
+        self.process.kill()
+        self.process.wait()
+        self.lines.seek(0)
+        found = [words[1].strip() for words in (line.split(",") for line in self.lines) if words[0] == str(pid) and len(words) == 2]
+        return max((int(mib) for mib in found if mib.isdigit()), default=None)
 
 
 class Generate:
@@ -296,24 +291,30 @@ class Generate:
         return [program(a, "zenith"), "generate", "--prompts", prompts, *files, "--size", f"{self.side}x{self.side}", "--steps", "8",
                 "--seed", "1", "--device", "cuda", "-v", "-o", images + "/", *options]
 
+    @staticmethod
+    def run(command, environment, limit):
+        """Exit status, what it said, and its memory on the GPU."""
+        memory, process = GpuMemory(), None
+        try:
+            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment)
+            text = process.communicate(timeout=limit)[1]
+        except (subprocess.TimeoutExpired, OSError) as error:
+            if process:
+                process.kill()
+            memory.stop()
+            return 1, f"zenith generate: {error if isinstance(error, OSError) else 'no result in time'}", None
+        return process.returncode, text, memory.stop(process.pid)
+
     def turn(self, a):
         prompts, images = os.path.join(a.folder, "prompts.txt"), os.path.join(a.folder, f"images-{self.side}-{time.time()}")
         with open(prompts, "w") as f:
             f.write("\n".join(self.PROMPTS[:self.images]) + "\n")
         environment = dict(os.environ, XDG_CACHE_HOME=images + "-cache")  # prompts are encoded, not remembered
-        memory = GpuMemory()
-        try:
-            done = subprocess.run(self.command(a, prompts, images), capture_output=True, text=True, env=environment,
-                                  timeout=max(5, min(120, left(a))))
-        except (subprocess.TimeoutExpired, OSError) as error:
-            memory.stop()
-            complain(f"zenith generate: {'no result in time' if isinstance(error, subprocess.TimeoutExpired) else error}")
-            return {}
-        most = memory.most()
-        for line in done.stderr.splitlines():
+        code, text, most = self.run(self.command(a, prompts, images), environment, max(5, min(120, left(a))))
+        for line in text.splitlines():
             complain(line)
-        times = [[1e3 * float(x) for x in image] for image in TIMES.findall(done.stderr)][1:]
-        if done.returncode or not times:
+        times = [[1e3 * float(x) for x in image] for image in TIMES.findall(text)][1:]
+        if code or not times:
             return {}
         parts = {name: statistics.median(x) for name, x in zip(("text", "encode", "steps", "decode", "file"), zip(*times))}
         return {"copies": statistics.median(map(sum, times)), **parts, "gpu_mib": most}
@@ -716,6 +717,8 @@ def main():
         if not a.no_torch and not a.no_compile:
             cases = sorted((row.case for row in rows if row.case), key=longest_first)
             peers.compile(a, cases, min(a.compile_limit, left(a) - sum(SECONDS[row.group] for row in rows)))
+        while a.after and not os.path.exists(a.after) and left(a) > 0:
+            time.sleep(0.2)
         print(HEAD, flush=True)
         run_rows(a, rows, peers, about)
     finally:
