@@ -14,7 +14,7 @@ extern const zn_conv_kernel zn_conv_cuda_few_as_f16, zn_conv_cuda_few_as_bf16;
 extern const zn_conv_kernel zn_conv_cuda_tf32_as_f16, zn_conv_cuda_tf32_as_bf16;
 #endif
 #if defined(__aarch64__)
-extern const zn_conv_kernel zn_conv_bf16, zn_conv_i8_as_f16, zn_conv_i8_as_bf16;
+extern const zn_conv_kernel zn_conv_bf16, zn_conv_i8_as_f16, zn_conv_i8_as_bf16, zn_conv_direct_bf16;
 extern const zn_conv_kernel zn_conv_from_few_neon, zn_conv_to_few_neon;
 extern const zn_conv_kernel zn_conv_point_bf16, zn_conv_bf16x3, zn_conv_pointwise_neon;
 extern const zn_conv_kernel zn_conv_narrow_arm;
@@ -58,6 +58,7 @@ const zn_conv_kernel *const zn_conv_kernels[] = {
     &zn_conv_bf16,
     &zn_conv_i8_as_f16,
     &zn_conv_i8_as_bf16,
+    &zn_conv_direct_bf16,
     &zn_conv_from_few_neon,
     &zn_conv_to_few_neon,
     &zn_conv_point_bf16,

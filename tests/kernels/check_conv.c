@@ -337,6 +337,9 @@ static int shapes(zn_conv_shape *list)
     list[count++] = conv_shape(1, 9, 9, 5, 7, 3, 1, 0, true);
     list[count++] = conv_shape(1, 40, 200, 64, 64, 3, 1, 1, false);
     list[count++] = conv_shape(1, 3, 400, 3, 32, 3, 2, 1, false);
+    list[count++] = conv_shape(2, 7, 5, 1040, 40, 3, 1, 1, false); /* direct in bf16: several parts of a tap, */
+    list[count++] = conv_shape(2, 6, 11, 384, 64, 3, 1, 1, true);  /* one, */
+    list[count++] = conv_shape(1, 9, 8, 96, 48, 3, 1, 1, false);   /* several taps */
     for (int few = 1; few <= 4; few++) { /* 1x1 from and to few, several units and what is left of a group */
         list[count++] = conv_shape(1, 23, 29, few, 48, 1, 1, 0, false);
         list[count++] = conv_shape(1, 31, 37, 32, few, 1, 1, 0, false);
@@ -360,6 +363,25 @@ static void check_networks(uint32_t cpu)
     }
 }
 
+/* In bf16 the heavy layers of video autoencoders, which matrix instructions for bf16 multiply, keep weights of 16 bits,
+ * as 8-bit codes where a file has such; after upsampling, and for strides of 2 on AMX, four kernels of 2x2. */
+static void check_heavy_weights(uint32_t cpu)
+{
+    if (!(cpu & (ZN_CPU_BF16 | ZN_CPU_AMX_BF16)))
+        return;
+    for (int form = 0; form < 3; form++) {
+        const zn_conv_shape s = conv_shape(4, 32, 32, 384, 384, 3, form == 1 ? 2 : 1, 1, form == 2);
+        const zn_conv_wish wish = { .math = ZN_PRECISION_BF16, .cpu = cpu, .largest = 1 << 16 };
+        const zn_conv_kernel *k = zn_conv_choose(&s, wish);
+        const size_t weights = sizeof(uint16_t) * 9 * (size_t)s.cin * (size_t)s.cout;
+        const bool four = s.up2 || (s.stride == 2 && cpu & ZN_CPU_AMX_BF16);
+        if (k->math != ZN_PRECISION_BF16 || k->packed_bytes(&s) > (four ? 2 : 1) * weights + 4096)
+            conv_fail(k->name, &s, "heavy weights take more memory than in bf16");
+        if (!four && !(k->rearranges && k->rearranges(&s)))
+            conv_fail(k->name, &s, "heavy weights of 8 bits do not stay codes");
+    }
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "--bench") == 0)
@@ -373,8 +395,10 @@ int main(int argc, char **argv)
     const int count = shapes(list);
     for (int i = 0; i < count; i += step)
         check_shape(&list[i], cpu, i);
-    if (!*filter)
+    if (!*filter) {
         check_networks(cpu);
+        check_heavy_weights(cpu);
+    }
     char text[96];
     zn_cpu_text(cpu, text, sizeof text);
     printf("%s: %d comparisons over %d shapes, %d failures; worst error %.2e, %.2f of the tolerance\n", text, compared,

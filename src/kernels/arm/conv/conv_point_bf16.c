@@ -13,6 +13,8 @@ static unsigned narrow(const zn_conv_shape *s)
     return ZN_CONV_NARROW_X;
 }
 
+static bool rearranges(const zn_conv_shape *s) { return s->cin > 0; }
+
 const zn_conv_kernel zn_conv_point_bf16 = {
     .name = "pointwise-bf16",
     .math = ZN_PRECISION_BF16,
@@ -22,6 +24,7 @@ const zn_conv_kernel zn_conv_point_bf16 = {
     .supports = supports,
     .packed_bytes = packed_bytes,
     .pack = pack,
+    .rearranges = rearranges,
     .scratch_bytes = scratch_bytes,
     .units = units,
     .run = run,
