@@ -7,12 +7,17 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { OWNERS = 4 };
+
 struct zn_graph {
     zn_arena arena;
     zn_node **nodes;
     int count;
     size_t capacity;
     const char *layer;
+    int owners; /* that have splits */
+    const struct zn_splits *splits[OWNERS];
+    const char *prefix[OWNERS];
     int64_t largest;       /* lower bound for the result of zn_graph_largest_map */
     bool extracted, grows; /* grows: the result of zn_graph_grows, if extracted */
     zn_status status;
@@ -139,6 +144,34 @@ void zn_graph_name_layer(zn_graph *g, const char *name)
 {
     const char *copy = zn_arena_copy(&g->arena, name);
     g->layer = copy ? copy : "";
+}
+
+bool zn_graph_set_splits(zn_graph *g, const char *prefix, const struct zn_splits *splits)
+{
+    for (int i = 0; i < g->owners; i++)
+        if (g->splits[i] == splits && strcmp(g->prefix[i], prefix) == 0)
+            return true;
+    const char *copy = g->owners < OWNERS ? zn_arena_copy(&g->arena, prefix) : NULL;
+    if (!copy)
+        return false;
+    g->splits[g->owners] = splits;
+    g->prefix[g->owners++] = copy;
+    return true;
+}
+
+/* The longest prefix counts: an owner without one has all layers that are nobody else's. */
+const struct zn_splits *zn_graph_splits(const zn_graph *g, const char *layer, const char **name)
+{
+    const struct zn_splits *found = NULL;
+    *name = layer;
+    for (int i = 0; i < g->owners; i++) {
+        const size_t length = strlen(g->prefix[i]);
+        if (strncmp(layer, g->prefix[i], length) == 0 && (!found || length > (size_t)(*name - layer))) {
+            found = g->splits[i];
+            *name = layer + length;
+        }
+    }
+    return found;
 }
 
 zn_node *zn_apply(const zn_op *op, const void *attribute, size_t attribute_size, zn_node *const *sources, int count)

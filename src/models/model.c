@@ -6,6 +6,7 @@
 #include "base/rng.h"
 #include "io/weights/scaled.h"
 #include "kernels/coded.h"
+#include "models/factored.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -50,6 +51,7 @@ void zn_model_free(zn_model *m)
     for (int i = 0; i < 2; i++)
         zn_weights_close(m->files[i]);
     zn_free(m->parameters);
+    zn_free(m->splits.all);
     zn_arena_free(&m->arena);
     zn_free(m);
 }
@@ -94,17 +96,39 @@ static void stored_name(const zn_model *m, const zn_naming *naming, const zn_nod
         snprintf(name, size, "%s%s", naming->prefix, n->name);
 }
 
-/* The stored tensor of a parameter, of the right shape; so memory is only taken for what the file really holds. */
-static zn_status find_stored(const zn_model *m, const source *from, const zn_node *n, const zn_weight **out)
+/* What a file has for a parameter: a tensor, or a chain of convolutions whose product or bias it is. */
+typedef struct stored {
+    const zn_weight *tensor;
+    zn_factored chain;
+} stored;
+
+/* What is stored of a parameter, of the right shape; so memory is only taken for what the file really holds. */
+static zn_status find_stored(const zn_model *m, const source *from, const zn_node *n, stored *out)
 {
-    char name[256];
-    *out = NULL;
+    char name[256], layer[256];
+    out->tensor = NULL;
+    out->chain.count = 0;
     if (!from->file)
         return ZN_OK;
+    const char *link = zn_splits_tensor(&m->splits, n->name);
     stored_name(m, from->naming, n, name, sizeof name);
-    *out = zn_weights_find(from->file, name);
-    return *out ? zn_weight_check_shape(*out, n->shape, n->layout)
-                : ZN_FAIL(ZN_ENOTFOUND, "tensor '%s' is missing", name);
+    if (link)
+        snprintf(name, sizeof name, "%s", link);
+    const bool is_weight = n->layout == ZN_LAYOUT_CONV || n->layout == ZN_LAYOUT_CONV3D;
+    const bool may_be_chain = (m->arch->can & ZN_CLIPS) && !link && (is_weight || n->role == ZN_ROLE_BIAS);
+    const int64_t *d = n->shape.dim;
+    if (may_be_chain && zn_lacks_layer(from->file, name, layer, sizeof layer)) {
+        const int last = n->shape.rank - 1;
+        ZN_TRY(zn_factored_find(from->file, layer, is_weight ? d[last] : 0, is_weight ? d[last - 1] : 0, &out->chain));
+        if (out->chain.count && is_weight)
+            return zn_weight_check_shape(&out->chain.whole, n->shape, n->layout);
+        if (out->chain.count && out->chain.whole.shape[0] == d[0])
+            return ZN_OK;
+        out->chain.count = 0;
+    }
+    out->tensor = zn_weights_find(from->file, name);
+    return out->tensor ? zn_weight_check_shape(out->tensor, n->shape, n->layout)
+                       : ZN_FAIL(ZN_ENOTFOUND, "tensor '%s' is missing", name);
 }
 
 /* Of a convolution or linear layer, or of the one before it, whose bias it then is. */
@@ -228,12 +252,15 @@ static zn_status take_stored(zn_model *m, const source *from, const zn_weight *w
     return zn_weight_read(from->file, w, p->shape, p->layout, p->data);
 }
 
-static zn_status fill(zn_model *m, const source *from, const zn_weight *w, const zn_node *n, zn_model_parameter *p)
+static zn_status fill(zn_model *m, const source *from, const stored *w, const zn_node *n, zn_model_parameter *p)
 {
     const int64_t count = zn_shape_count(p->shape);
-    if (w)
-        return take_stored(m, from, w, p);
+    if (w->tensor)
+        return take_stored(m, from, w->tensor, p);
     ZN_TRY(allocate(p));
+    if (w->chain.count)
+        return p->shape.rank == 1 ? zn_factored_bias(from->file, &w->chain, p->data)
+                                  : zn_factored_multiply(from->file, &w->chain, p->shape, p->layout, p->data);
     const zn_fresh fresh = { .shape = p->shape, .fan_in = fan_in(m, p), .rng = from->rng, .out = p->data };
     if (zn_start_fill(n, m->arch->start, &fresh))
         return ZN_OK;
@@ -283,6 +310,29 @@ static void mark_part(zn_model *m, zn_part part)
         *(part == ZN_ENCODER ? &m->info.has_encoder : &m->info.has_decoder) = 1;
 }
 
+/* Notes which convolutions over time of a part stay chains: those that are quicker so. */
+static zn_status note_splits(zn_model *m, zn_part part, const source *from)
+{
+    zn_graph *g;
+    zn_status status = ZN_OK;
+    if (!(m->arch->can & ZN_CLIPS))
+        return ZN_OK;
+    ZN_TRY(part_graph(m, part, &g));
+    for (int i = 0; i < zn_graph_count(g) && status == ZN_OK; i++) {
+        const zn_node *n = zn_graph_at(g, i);
+        stored values;
+        zn_split split;
+        if (n->op != &zn_op_parameter || n->layout != ZN_LAYOUT_CONV3D || n->shape.dim[0] * n->shape.dim[1] < 9)
+            continue;
+        if (find_stored(m, from, n, &values) != ZN_OK || !values.chain.count || /* what is missing is told later */
+            !zn_factored_split(&values.chain, &split))
+            continue;
+        status = zn_splits_add(&m->splits, &m->arena, n->name, &split);
+    }
+    zn_graph_free(g);
+    return status;
+}
+
 static zn_status add_part(zn_model *m, zn_part part, const source *from)
 {
     zn_graph *g;
@@ -290,15 +340,15 @@ static zn_status add_part(zn_model *m, zn_part part, const source *from)
     zn_status status = ZN_OK;
     for (int i = 0; i < zn_graph_count(g) && status == ZN_OK; i++) {
         const zn_node *n = zn_graph_at(g, i);
-        const zn_weight *stored;
+        stored values;
         zn_model_parameter *p = NULL;
         if (n->op != &zn_op_parameter || n->data || n->deferred) /* what parts share is already there */
             continue;
-        status = find_stored(m, from, n, &stored);
+        status = find_stored(m, from, n, &values);
         if (status == ZN_OK)
             status = add_parameter(m, part, n, &p);
         if (status == ZN_OK)
-            status = fill(m, from, stored, n, p);
+            status = fill(m, from, &values, n, p);
     }
     zn_graph_free(g);
     if (status == ZN_OK)
@@ -308,9 +358,11 @@ static zn_status add_part(zn_model *m, zn_part part, const source *from)
 
 zn_status zn_model_load_part(zn_model *m, zn_part part, const zn_weights *w, const zn_naming *naming)
 {
-    const char *path = zn_arena_copy(&m->arena, w->name);
-    return path ? add_part(m, part, &(source){ .file = w, .path = path, .naming = naming })
-                : ZN_FAIL(ZN_ENOMEM, "out of memory for a model");
+    const source from = { .file = w, .path = zn_arena_copy(&m->arena, w->name), .naming = naming };
+    if (!from.path)
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for a model");
+    ZN_TRY(note_splits(m, part, &from));
+    return add_part(m, part, &from);
 }
 
 zn_status zn_model_load_constant(zn_model *m, zn_part part, const char *name, zn_shape shape, const zn_weight *w)
@@ -370,7 +422,7 @@ zn_status zn_model_explain_lost(const zn_model *m, zn_part part, const zn_weight
             missing = n;
     }
     if (status == ZN_OK && missing)
-        status = find_stored(m, &(source){ .file = w, .naming = naming }, missing, &(const zn_weight *){ NULL });
+        status = find_stored(m, &(source){ .file = w, .naming = naming }, missing, &(stored){ 0 });
     zn_graph_free(g);
     return status;
 }
@@ -423,6 +475,7 @@ static zn_status make_graph(const zn_model *m, zn_part part, zn_shape shape, bui
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a graph");
     *input = zn_graph_input(g, part == ZN_ENCODER ? "image" : "latent", shape);
     const zn_scope s = { g, m->arch->scope[part] };
+    zn_graph_set_splits(g, "", &m->splits);
     *output = build ? build(s, *input, &m->config) : m->arch->clip(s, part, *input, &m->config, stream);
     const zn_status status = zn_graph_status(g);
     if (status != ZN_OK) {

@@ -19,6 +19,7 @@ struct zn_model {
     bool has[ZN_PARTS];
     bool released;           /* parts that are added leave large parameters in their files (zn_model_release) */
     zn_weights *files[2];    /* that released parameters are read from */
+    zn_splits splits;        /* layers that their files keep as chains (models/factored.h) */
     const char **attributes; /* names of the classifier's classes, in the arena; NULL: not known */
 };
 

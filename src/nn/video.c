@@ -4,6 +4,7 @@
 #include "nn/video.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum { TAPS = 3 };
 
@@ -219,18 +220,39 @@ static zn_node *weight(zn_scope s, int taps, int side, int in, int out)
 
 static zn_node *bias(zn_scope s, int out) { return zn_vector(s, "bias", out, ZN_ROLE_BIAS); }
 
+/* How a layer is divided; NULL: not at all. */
+static const zn_split *split_of(zn_scope s)
+{
+    const char *name;
+    const zn_splits *splits = zn_graph_splits(s.graph, s.prefix, &name);
+    for (int i = 0; splits && i < splits->count; i++)
+        if (strcmp(splits->all[i].layer, name) == 0)
+            return &splits->all[i];
+    return NULL;
+}
+
+static zn_node *causal(zn_scope s, zn_node *x, const zn_link *k, zn_stream *m)
+{
+    zn_node *w = weight(s, k->taps, k->side, zn_channels(x), k->out), *b = k->bias ? bias(s, k->out) : NULL;
+    const int pad = k->side / 2;
+    if (k->taps == 1)
+        return zn_conv(x, zn_row(w, 0), b, (zn_conv_spec){ .stride = 1, .pad = pad });
+    if (m && !m->apart)
+        return over_pieces(m, x, w, b, pad);
+    return over_time(x, w, b, pad, 0, m ? 1 : TAPS);
+}
+
 zn_node *zn_conv3d(zn_scope s, zn_node *x, int out, zn_stream *m)
 {
-    zn_node *w = weight(s, TAPS, 3, zn_channels(x), out), *b = bias(s, out);
-    if (m && !m->apart)
-        return over_pieces(m, x, w, b, 1);
-    return over_time(x, w, b, 1, 0, m ? 1 : TAPS);
+    const zn_split *split = split_of(s);
+    for (int i = 0; split && i < split->count; i++)
+        x = causal(zn_at(s, "factors.%d", i), x, &split->link[i], m);
+    return split ? x : causal(s, x, &(zn_link){ .taps = TAPS, .side = 3, .out = out, .bias = "bias" }, m);
 }
 
 zn_node *zn_conv3d_1x1(zn_scope s, zn_node *x, int out)
 {
-    zn_node *w = weight(s, 1, 1, zn_channels(x), out), *b = bias(s, out);
-    return zn_conv(x, zn_row(w, 0), b, (zn_conv_spec){ .stride = 1 });
+    return causal(s, x, &(zn_link){ .taps = 1, .side = 1, .out = out, .bias = "bias" }, NULL);
 }
 
 zn_node *zn_halve_frames(zn_scope s, zn_node *x, zn_stream *m)

@@ -1,6 +1,7 @@
 /* Wan's autoencoders in files: whose names they have, the original's or diffusers', which parts are there and of what
  * form. Everything is asked for under the original's names (wan_names.c). */
 #include "base/fail.h"
+#include "models/factored.h"
 #include "models/wan/wan.h"
 
 #include <stdarg.h>
@@ -22,21 +23,32 @@ typedef struct reading {
     const zn_weights *file;
     const zn_wan_naming *naming;
     zn_wan_form k;
+    zn_factored chain; /* the last one that was asked for */
+    zn_status wrong;   /* of a chain that does not fit together */
 } reading;
 
-__attribute__((format(printf, 2, 3))) static const zn_weight *find(const reading *r, const char *format, ...)
+/* The tensor, or what the tensors below the name of its layer make (models/factored.h), until the next call. */
+__attribute__((format(printf, 2, 3))) static const zn_weight *find(reading *r, const char *format, ...)
 {
     char name[128], full[320];
+    const char *end = ".weight";
     va_list args;
     va_start(args, format);
     vsnprintf(name, sizeof name, format, args);
     va_end(args);
     zn_wan_file_name(r->naming, &r->k, name, full, sizeof full);
-    return zn_weights_find(r->file, full);
+    const zn_weight *found = zn_weights_find(r->file, full);
+    const size_t length = strlen(full);
+    if (found || length < strlen(end) || strcmp(full + length - strlen(end), end) != 0)
+        return found;
+    full[length - strlen(end)] = 0;
+    const zn_status status = zn_factored_find(r->file, full, 0, 0, &r->chain);
+    r->wrong = status == ZN_OK ? r->wrong : status;
+    return status == ZN_OK && r->chain.count ? &r->chain.whole : NULL;
 }
 
 /* The tensor `rest` of a layer of a level, or NULL. */
-static const zn_weight *find_in(const reading *r, bool up, int level, int layer, const char *rest)
+static const zn_weight *find_in(reading *r, bool up, int level, int layer, const char *rest)
 {
     const char *part = up ? "decoder" : "encoder", *group = up ? "upsamples" : "downsamples";
     if (r->k.staged)
@@ -51,7 +63,7 @@ static int side(const zn_weight *t, int axis)
 }
 
 /* True if the first level is as a network with these blocks has it: all of them, then a resampler. */
-static bool begins(const reading *r, bool up)
+static bool begins(reading *r, bool up)
 {
     const int blocks = r->k.blocks + up;
     for (int i = 0; i < blocks; i++)
@@ -100,8 +112,8 @@ static bool read_part(reading *r, bool up)
 {
     if (!read_begin(r, up) || !read_levels(r, up))
         return false;
-    const zn_weight *first = find(r, up ? "decoder.conv1.weight" : "encoder.conv1.weight");
     const int moments = side(find(r, "encoder.head.2.weight"), 0);
+    const zn_weight *first = find(r, up ? "decoder.conv1.weight" : "encoder.conv1.weight");
     r->k.flat = first && first->rank == 4;
     r->k.latent = up ? side(first, 1) : moments % 2 ? 0 : moments / 2;
     if (r->k.flat && r->k.levels == zn_wan21.levels) /* its layers over time may have been left out */
@@ -114,8 +126,8 @@ static bool read_part(reading *r, bool up)
 static bool find_naming(const zn_weights *w, zn_wan_naming *n)
 {
     static const char *const ends[][2] = {
-        { "encoder.middle.1.to_qkv.weight", "decoder.middle.1.to_qkv.weight" },
-        { "encoder.mid_block.attentions.0.to_qkv.weight", "decoder.mid_block.attentions.0.to_qkv.weight" },
+        { "encoder.middle.1.norm.gamma", "decoder.middle.1.norm.gamma" },
+        { "encoder.mid_block.attentions.0.norm.gamma", "decoder.mid_block.attentions.0.norm.gamma" },
     };
     *n = (zn_wan_naming){ 0 };
     for (int64_t i = 0; i < zn_weights_count(w); i++)
@@ -165,9 +177,11 @@ zn_status zn_wan_recognise(const zn_weights *w, zn_wan_form *k, zn_wan_naming *n
     for (int part = 0; part < 2; part++) {
         parts[part] = (reading){ .file = w, .naming = n };
         if (n->present[part] && !read_part(&parts[part], part == 1))
-            return ZN_FAIL(ZN_EFORMAT,
-                           "its %s is named like one of Wan's autoencoders, but its layers do not have that form",
-                           part ? "decoder" : "encoder");
+            return parts[part].wrong != ZN_OK
+                       ? parts[part].wrong
+                       : ZN_FAIL(ZN_EFORMAT,
+                                 "its %s is named like one of Wan's autoencoders, but its layers do not have that form",
+                                 part ? "decoder" : "encoder");
     }
     if (n->present[0] && n->present[1] && !same_form(&parts[0].k, &parts[1].k))
         return ZN_FAIL(ZN_EFORMAT, "encoder (%d latent channels) and decoder (%d) are of different Wan autoencoders",
