@@ -203,7 +203,7 @@ _zenith() {
     convert)
         operands="" options="--dtype --threads --json --quiet --verbose --version --help"
         case $previous in
-        --dtype) _zenith_offer "f32 f16 bf16 int8 q8_0 q6_k q5_k q4_k q4_0 mlx4 mlx8"; return ;;
+        --dtype) _zenith_offer "f32 f16 bf16 int8 fp8 q8_0 q6_k q5_k q4_k q4_0 mlx4 mlx8"; return ;;
         -t | --threads) compopt +o default 2>/dev/null; return ;;
         esac ;;
     models)

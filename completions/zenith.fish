@@ -157,7 +157,7 @@ complete -c zenith -n '__zenith_command_is serve' -l connections -x -d 'connecti
 complete -c zenith -n '__zenith_command_is serve' -l keep -x -d 'how long results are kept (30)'
 complete -c zenith -n '__zenith_command_is serve' -l grace -x -d 'seconds that jobs may still take when the server is stopped (30)'
 complete -c zenith -n '__zenith_command_is serve' -l instance -x -d 'begins the ids of jobs, for balancers (random)'
-complete -c zenith -n '__zenith_command_is convert' -l dtype -x -a 'f32 f16 bf16 int8 q8_0 q6_k q5_k q4_k q4_0 mlx4 mlx8' -d 'type to store numbers in: f32, f16, bf16; in .gguf files also q8_0, q6_k, q5_k, q4_k, q4_0; in .safetensors also int8, mlx4, mlx8 (unchanged; bf16 in .gguf files)'
+complete -c zenith -n '__zenith_command_is convert' -l dtype -x -a 'f32 f16 bf16 int8 fp8 q8_0 q6_k q5_k q4_k q4_0 mlx4 mlx8' -d 'type to store numbers in: f32, f16, bf16; in .gguf files also q8_0, q6_k, q5_k, q4_k, q4_0; in .safetensors also int8, fp8, mlx4, mlx8 (unchanged; bf16 in .gguf files)'
 complete -c zenith -n '__zenith_command_is bench' -l part -x -a 'encode decode' -d 'part to time: encode or decode (decode)'
 complete -c zenith -n '__zenith_command_is info bench' -l size -x -d 'image size, 512 or 640x480 (512)'
 complete -c zenith -n '__zenith_command_is bench' -l runs -x -d 'number of timed runs (7)'

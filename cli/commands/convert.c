@@ -117,9 +117,9 @@ static zn_weights *mixed_result(const options *o)
 {
     zn_weights *result = NULL;
     int64_t i = 0;
-    if (o->dtype != ZN_I8 || zn_weights_open(o->files[1], &result) != ZN_OK)
+    if ((o->dtype != ZN_I8 && o->dtype != ZN_F8_E4M3) || zn_weights_open(o->files[1], &result) != ZN_OK)
         return NULL;
-    while (i < zn_weights_count(result) && zn_weights_at(result, i)->dtype != ZN_I8)
+    while (i < zn_weights_count(result) && (int)zn_weights_at(result, i)->dtype != o->dtype)
         i++;
     if (i == zn_weights_count(result))
         note(o, "%s: nothing is stored in 8 bits: no tensor 'NAME.weight' has 4096 numbers or more", o->files[1]);
@@ -219,7 +219,7 @@ int convert_run(const options *o)
     const int mlx = o->dtype == DTYPE_MLX4 || o->dtype == DTYPE_MLX8, gguf = has_extension(out, "gguf");
     if (!has_extension(out, "safetensors gguf"))
         return usage_error("convert", "writes .safetensors and .gguf files, not '%s'", out);
-    if ((mlx || o->dtype == ZN_I8) && gguf)
+    if ((mlx || o->dtype == ZN_I8 || o->dtype == ZN_F8_E4M3) && gguf)
         return usage_error("convert", "%s is written to .safetensors files, not to '%s'", dtype_name(o->dtype), out);
     if (!mlx && !gguf && o->dtype >= ZN_Q4_0)
         return usage_error("convert", "%s is written to .gguf files, not to '%s'", dtype_name(o->dtype), out);

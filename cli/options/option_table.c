@@ -284,8 +284,8 @@ const option option_table[] = {
     { "instance", 0, "NAME", "begins the ids of jobs, for balancers (random)", "a name",
       CMD_SERVE, 0, value_text, AT(instance) },
     { "dtype", 0, "TYPE", "type to store numbers in: f32, f16, bf16; in .gguf files also q8_0, q6_k, q5_k, q4_k, q4_0; in .safetensors also "
-      "int8, mlx4, mlx8 (unchanged; bf16 in .gguf files)",
-      "f32, f16, bf16, int8, q8_0, q6_k, q5_k, q4_k, q4_0, mlx4 or mlx8",
+      "int8, fp8, mlx4, mlx8 (unchanged; bf16 in .gguf files)",
+      "f32, f16, bf16, int8, fp8, q8_0, q6_k, q5_k, q4_k, q4_0, mlx4 or mlx8",
       CMD_CONVERT, 0, value_dtype, AT(dtype) },
     { "part", 0, "PART", "part to time: encode or decode (decode)", "encode or decode",
       CMD_BENCH, 0, value_part, AT(part) },

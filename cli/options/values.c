@@ -272,10 +272,10 @@ int value_part(const char *text, void *field)
 
 int value_dtype(const char *text, void *field)
 {
-    static const char *const names[] = { "f32",  "f16",  "bf16", "int8", "q8_0", "q4_0",
-                                         "q4_k", "q5_k", "q6_k", "mlx4", "mlx8" };
-    static const int values[] = { ZN_F32,  ZN_F16,  ZN_BF16, ZN_I8,      ZN_Q8_0,   ZN_Q4_0,
-                                  ZN_Q4_K, ZN_Q5_K, ZN_Q6_K, DTYPE_MLX4, DTYPE_MLX8 };
+    static const char *const names[] = { "f32",  "f16",  "bf16", "int8", "fp8",  "q8_0",
+                                         "q4_0", "q4_k", "q5_k", "q6_k", "mlx4", "mlx8" };
+    static const int values[] = { ZN_F32,  ZN_F16,  ZN_BF16, ZN_I8,   ZN_F8_E4M3, ZN_Q8_0,
+                                  ZN_Q4_0, ZN_Q4_K, ZN_Q5_K, ZN_Q6_K, DTYPE_MLX4, DTYPE_MLX8 };
     const int i = place(text, names, sizeof values / sizeof *values);
     return i >= 0 && (*(int *)field = values[i], 1);
 }

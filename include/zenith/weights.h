@@ -87,10 +87,10 @@ ZN_API const char *zn_weights_metadata(const zn_weights *weights, const char *ke
 ZN_API const char *zn_weights_network(const zn_weights *weights, char *description, size_t size);
 
 /* Writes a copy as .safetensors. Floating and block tensors become dtype when convert is non-zero, and so do 8-bit
- * weights with scales, which are applied; others keep theirs; block tensors cannot (ZN_EUNSUPPORTED). dtype may be
- * ZN_I8: then tensors NAME.weight with two dimensions or more and 4096 elements or more become 8-bit numbers with a
- * scale for each row (output) beside them, NAME.weight_scale, and all others keep their dtype. The file appears whole
- * or not at all. */
+ * weights with scales, which are applied; others keep theirs; block tensors cannot (ZN_EUNSUPPORTED). With ZN_I8 and
+ * ZN_F8_E4M3, tensors NAME.weight with two dimensions or more and 4096 elements or more become 8-bit numbers with
+ * scales beside them, NAME.weight_scale, one for each row (output) or, for ZN_F8_E4M3, one for the tensor; all others
+ * keep their dtype. The file appears whole or not at all. */
 ZN_API ZN_MUST_USE zn_status zn_weights_save(const zn_weights *weights, const char *path, int convert, zn_dtype dtype);
 
 /* The same for an index.json of shards, or a folder with one, with a single file, or with encoder.safetensors and

@@ -1,5 +1,5 @@
 /* zn_weights_save: a copy of a weight file as .safetensors, with other dtypes if asked for. Scaled 8-bit layers become
- * floats (scaled.h), and for ZN_I8 large weights become such layers. */
+ * floats (scaled.h), and for ZN_I8 and ZN_F8_E4M3 large weights become such layers. */
 #include "base/alloc.h"
 #include "base/convert.h"
 #include "base/fail.h"
@@ -14,7 +14,7 @@
 
 enum {
     CHUNK = 1 << 14,    /* elements converted at a time: whole blocks of every dtype */
-    LEAST_I8 = 1 << 12, /* elements of a weight in 8 bits: less saves nothing, and the ends of networks are small */
+    LEAST = 1 << 12,    /* elements of a weight in 8 bits: less saves nothing, and the ends of networks are small */
     LARGEST_KERNEL = 11 /* side of a convolution's */
 };
 
@@ -39,6 +39,9 @@ typedef struct work {
 
 static bool is_number(zn_dtype dtype) { return zn_dtype_is_float(dtype) || zn_dtype_block(dtype) > 1; }
 
+/* Whether weights get scales. */
+static bool is_scaled_type(zn_dtype dtype) { return dtype == ZN_I8 || dtype == ZN_F8_E4M3; }
+
 static size_t elements(const zn_weight *t) { return t->bytes / zn_dtype_size(t->dtype) * zn_dtype_block(t->dtype); }
 
 /* Whether a convolution is [height][width][inputs][outputs], as in Zenith's own networks; elsewhere outputs are first.
@@ -56,10 +59,9 @@ static way way_of(const zn_weights *w, const zn_weight *t, int convert, zn_dtype
     const bool scaled = zn_scaled_has(w, t);
     if (!convert || (!is_number(t->dtype) && !scaled))
         return KEEP;
-    if (dtype != ZN_I8)
+    if (!is_scaled_type(dtype))
         return scaled ? UNPACK : t->dtype == dtype ? KEEP : CONVERT;
-    return t->dtype != ZN_I8 && t->rank >= 2 && outputs(t) > 1 && elements(t) >= LEAST_I8 &&
-                   zn_ending(t->name, ".weight")
+    return t->dtype != dtype && t->rank >= 2 && outputs(t) > 1 && elements(t) >= LEAST && zn_ending(t->name, ".weight")
                ? QUANTISE
                : KEEP;
 }
@@ -93,14 +95,16 @@ static void plan(work *k, int convert, zn_dtype dtype)
         zn_weight scales = {
             .name = zn_arena_format(&k->names, "%s_scale", t->name), .dtype = ZN_F32, .rank = 1, .shape = { outputs(t) }
         };
-        if (has_outputs_last(t)) {
+        if (dtype == ZN_F8_E4M3) {
+            scales.shape[0] = 1;
+        } else if (has_outputs_last(t)) {
             scales.rank = 4;
             memcpy(scales.shape, (int64_t[4]){ 1, 1, 1, outputs(t) }, 4 * sizeof *scales.shape);
         }
         add(k, SCALES, t, &scales);
     }
     for (int64_t i = 0; i < k->w->metadata_count; i++) /* of ComfyUI's layers, which a float file has no more */
-        if (!convert || dtype == ZN_I8 || strcmp(k->w->metadata[i].key, "_quantization_metadata") != 0)
+        if (!convert || is_scaled_type(dtype) || strcmp(k->w->metadata[i].key, "_quantization_metadata") != 0)
             k->metadata[k->metadata_count++] = k->w->metadata[i];
 }
 
@@ -125,21 +129,25 @@ static void find_largest(const float *x, size_t count, size_t each, float *most,
     }
 }
 
-/* Scales of all outputs of a weight, in k->scales. */
-static zn_status find_scales(const zn_weight *t, const zn_packed *packed, const work *k)
+/* Scales of all outputs of a weight, or the one of a weight in E4M3, in k->scales. */
+static zn_status find_scales(const zn_weight *t, zn_dtype dtype, const zn_packed *packed, const work *k)
 {
     const size_t columns = elements(t) / (size_t)t->shape[0];
-    const bool last = has_outputs_last(t);
-    for (int64_t i = 0; i < outputs(t); i++)
+    const bool one = dtype == ZN_F8_E4M3, last = has_outputs_last(t);
+    const int64_t count = one ? 1 : outputs(t);
+    const float largest = one ? 448 : 127;
+    for (int64_t i = 0; i < count; i++)
         k->scales[i] = 0;
     for (int64_t r = 0; r < t->shape[0]; r++) {
+        const bool across = last && !one;
         zn_packed_row(packed, r, 0, (int64_t)columns, k->floats);
-        find_largest(k->floats, columns, last ? 1 : columns, k->scales + (last ? 0 : r), last ? outputs(t) : 1);
+        find_largest(k->floats, columns, across ? 1 : columns, k->scales + (across || one ? 0 : r),
+                     across ? outputs(t) : 1);
     }
-    for (int64_t i = 0; i < outputs(t); i++) {
+    for (int64_t i = 0; i < count; i++) {
         if (isnan(k->scales[i]))
             return ZN_FAIL(ZN_ENUMERIC, "tensor '%s' has numbers that are not finite", t->name);
-        k->scales[i] = k->scales[i] / 127 >= FLT_MIN ? k->scales[i] / 127 : 0;
+        k->scales[i] = k->scales[i] / largest >= FLT_MIN ? k->scales[i] / largest : 0;
     }
     return ZN_OK;
 }
@@ -151,37 +159,45 @@ static int8_t quantise(float x, float scale)
     return (int8_t)lrintf(fminf(fmaxf(x * inverse, -127), 127));
 }
 
+static void write_row(zn_outfile *out, const item *t, int64_t row, size_t columns, zn_dtype dtype, const work *k)
+{
+    const bool last = has_outputs_last(t->from);
+    if (t->way != QUANTISE)
+        zn_from_f32(k->narrow, dtype, k->floats, columns);
+    else if (dtype == ZN_F8_E4M3)
+        zn_to_e4m3(k->narrow, k->floats, k->scales[0] > 0 ? k->scales[0] : INFINITY, columns);
+    else
+        for (size_t i = 0; i < columns; i++)
+            ((int8_t *)k->narrow)[i] =
+                quantise(k->floats[i], k->scales[last ? i % (size_t)outputs(t->from) : (size_t)row]);
+    zn_outfile_write(out, k->narrow, columns * zn_dtype_size(dtype));
+}
+
 static zn_status write_rows(zn_outfile *out, const item *t, zn_dtype dtype, const work *k)
 {
     const int64_t rows = t->from->shape[0];
     const size_t columns = rows ? elements(t->from) / (size_t)rows : 0;
-    const bool last = has_outputs_last(t->from);
     zn_packed packed;
     ZN_TRY(zn_scaled_rows(k->w, t->from, &packed));
     if (t->way == QUANTISE)
-        ZN_TRY(find_scales(t->from, &packed, k));
+        ZN_TRY(find_scales(t->from, dtype, &packed, k));
     for (int64_t r = 0; r < rows; r++) {
         zn_packed_row(&packed, r, 0, (int64_t)columns, k->floats);
-        if (t->way != QUANTISE)
-            zn_from_f32(k->narrow, dtype, k->floats, columns);
-        for (size_t i = 0; i < columns && t->way == QUANTISE; i++)
-            ((int8_t *)k->narrow)[i] =
-                quantise(k->floats[i], k->scales[last ? i % (size_t)outputs(t->from) : (size_t)r]);
-        zn_outfile_write(out, k->narrow, columns * zn_dtype_size(dtype));
+        write_row(out, t, r, columns, dtype, k);
     }
     return ZN_OK;
 }
 
-static zn_status write_item(zn_outfile *out, const item *t, zn_dtype dtype, const work *k)
+static zn_status write_item(zn_outfile *out, const item *t, const zn_weight *as, const work *k)
 {
     if (t->way == KEEP)
         zn_outfile_write(out, t->from->data, t->from->bytes);
     else if (t->way == CONVERT)
-        write_converted(out, t->from, dtype, k);
+        write_converted(out, t->from, as->dtype, k);
     else if (t->way == SCALES)
-        zn_outfile_write(out, k->scales, sizeof *k->scales * (size_t)outputs(t->from));
+        zn_outfile_write(out, k->scales, sizeof *k->scales * (size_t)as->shape[as->rank - 1]);
     else
-        return write_rows(out, t, dtype, k);
+        return write_rows(out, t, as->dtype, k);
     return ZN_OK;
 }
 
@@ -207,7 +223,7 @@ static zn_status write_file(work *k, const char *path)
     zn_status status = ZN_OK;
     ZN_TRY(zn_safetensors_begin(&out, path, k->as, k->count, k->metadata, k->metadata_count));
     for (int64_t i = 0; i < k->count && status == ZN_OK; i++)
-        status = write_item(&out, &k->items[i], k->as[i].dtype, k);
+        status = write_item(&out, &k->items[i], &k->as[i], k);
     if (status == ZN_OK)
         return zn_outfile_commit(&out);
     zn_outfile_abandon(&out);

@@ -41,6 +41,7 @@ zenith compare --json a3.png a4.png | jsoncheck -p identical
 zenith convert one.safetensors x.gguf --dtype int8
 echo "rows $?"
 zenith convert "$SOURCE/weights/zenith-restore-fast.safetensors" fast8.safetensors --dtype int8 | grep types
+zenith convert "$SOURCE/weights/zenith-restore-fast.safetensors" fastf8.safetensors --dtype fp8 | grep types
 zenith convert shards x.safetensors
 echo "several $?"
 zenith convert shards/transformer shards/transformer/diffusion_pytorch_model-00001-of-00003.safetensors
