@@ -4,6 +4,7 @@
 
 #include "commands.h"
 #include "commands/info.h"
+#include "commands/preview.h"
 #include "files/files.h"
 #include "files/share.h"
 #include "files/standard.h"
@@ -31,9 +32,9 @@ typedef struct work {
     int current, count; /* images */
     uint64_t seed;      /* of the first */
     zn_ranks *ranks;
-    int told_preview;
-    int told_cut;   /* for the current image */
-    char **remarks; /* on the settings, for JSON */
+    preview_file *preview; /* NULL: none is written */
+    int told_cut;          /* for the current image */
+    char **remarks;        /* on the settings, for JSON */
     int remark_count;
 } work;
 
@@ -49,13 +50,12 @@ static void remark(work *w, char *text)
 
 static void show_preview(work *w, const zn_image *preview)
 {
-    progress_erase();
-    if (!*w->o->preview) {
-        show_image(w->o, preview);
-    } else if (zn_image_write(w->o->preview, preview, NULL) != ZN_OK && !w->told_preview) {
-        w->told_preview = 1;
-        note(w->o, "%s", zn_error_text());
+    if (w->preview) {
+        preview_show(w->preview, preview);
+        return;
     }
+    progress_erase();
+    show_image(w->o, preview);
 }
 
 /* As soon as it is known, not after minutes of work. */
@@ -465,8 +465,13 @@ static int make_all(work *w)
         json_open(&f.out, "images", '[');
     }
     status = ranks_agree(w->ranks, status);
+    w->preview = !status && w->o->preview && *w->o->preview ? preview_open(w->o->preview) : NULL;
     if (!status && share(w->ranks, &images, &f))
         status = EXIT_FAILURE;
+    char *why = preview_close(w->preview);
+    if (why)
+        note(w->o, "%s", why);
+    free(why);
     if (f.json)
         json_close(&f.out, ']');
     facts_end(&f);

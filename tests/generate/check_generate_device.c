@@ -4,6 +4,8 @@
 #include "tiny.h"
 
 #include "base/alloc.h"
+#include "base/file.h"
+#include "model_file.h"
 #include "pipeline/generate/transformer.h"
 
 #include <stdio.h>
@@ -72,6 +74,68 @@ static void check_warm(void)
     zn_image_free(single);
     zn_generator_free(g);
     zn_generator_free(fresh);
+}
+
+/* ---- previews ---- */
+
+typedef struct seen {
+    int count, width;
+    uint8_t last[BYTES];
+} seen;
+
+static int watch(void *self, const zn_generation_progress *p)
+{
+    seen *s = self;
+    if (!p->preview)
+        return 0;
+    s->count++;
+    s->width = p->preview->width;
+    if (s->width == WIDTH)
+        memcpy(s->last, p->preview->pixels, BYTES);
+    return 0;
+}
+
+/* A thread decodes them during the next step: one for each step, also for the second image and with the same bits. */
+static void check_previews(void)
+{
+    zn_model *m;
+    char path[4200];
+    size_t size;
+    must(zn_model_random("taesd3", 1, &m));
+    snprintf(path, sizeof path, "%s/taef1.safetensors", tiny_root);
+    uint8_t *bytes = model_bytes(m, &size);
+    must(zn_file_write(path, bytes, size));
+    zn_free(bytes);
+    for (int with_network = 0; with_network < 2; with_network++) {
+        const zn_generator_files files = {
+            .size = sizeof files, .model = tiny_folder, .cache = "", .preview = with_network ? path : NULL
+        };
+        const zn_options options = { .size = sizeof options, .threads = 1, .device = "cuda" };
+        seen s[2] = { { 0 }, { 0 } };
+        zn_generator *g;
+        must(zn_generator_open(&files, &options, &g));
+        for (int i = 0; i < 2; i++) {
+            const zn_generation r = { .size = sizeof r,
+                                      .prompt = "a red fox",
+                                      .width = WIDTH,
+                                      .height = HEIGHT,
+                                      .steps = STEPS,
+                                      .seed = 7,
+                                      .preview = 1,
+                                      .progress = watch,
+                                      .user = &s[i] };
+            zn_image *image;
+            must(zn_generate(g, &r, &image));
+            zn_image_free(image);
+        }
+        expect(with_network ? "a preview by a network after each step" : "a preview by a map after each step",
+               s[0].count == STEPS && s[1].count == STEPS);
+        expect("of the size of the image, or an eighth", s[0].width == (with_network ? WIDTH : WIDTH / 8));
+        expect("the same from a network that stayed", memcmp(s[0].last, s[1].last, BYTES) == 0);
+        zn_generator_free(g);
+    }
+    remove(path);
+    zn_model_free(m);
 }
 
 /* ---- weights that take turns ---- */
@@ -158,6 +222,7 @@ int main(void)
     if (tiny_setup(&state))
         return 1;
     check_warm();
+    check_previews();
     check_streaming();
     tiny_teardown(&state);
     printf("%d comparisons, %d failed\n", compared, failures);

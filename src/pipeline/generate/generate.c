@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "models/qwen3/qwen3.h"
+#include "pipeline/generate/preview.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -101,6 +102,7 @@ void zn_generator_free(zn_generator *g)
     if (!g)
         return;
     zn_generator_forget_all(g);
+    zn_preview_free(g->preview);
     zn_tokenizer_free(g->tokenizer);
     zn_generator_close_loras(g);
     zn_fp8_layers_close(&g->fp8_layers);

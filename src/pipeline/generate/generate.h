@@ -43,6 +43,7 @@ struct zn_generator {
     zn_text_encoder *text;
     zn_transformer *transformer;
     zn_autoencoder *vae[ZN_PARTS];
+    struct zn_preview *preview;
     size_t held[ZN_GENERATOR_PARTS]; /* bytes of the device that they take */
     int checked[3];                  /* width, height and tile that the decoder has enough memory for; 0: none yet */
     zn_generation_report report;

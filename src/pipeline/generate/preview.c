@@ -7,24 +7,43 @@
 #include "io/image/pixels/pixels.h"
 
 #include <math.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <zenith/codec.h>
 
 /* A latent to fit to: squares of one value, and noise. */
 enum { FIT_SIDE = 16, FIT_SQUARE = 4 };
 
+typedef enum preview_state { IDLE, BEGUN, ENDED, CLOSED } preview_state;
+
 struct zn_preview {
     zn_model *model; /* TAEF1, or NULL */
     zn_codec *codec;
     float (*map)[3]; /* without a model: [channels + 1] */
     int channels;
+    zn_latent *latent; /* what is decoded now */
+    zn_image *image;   /* what became of it; NULL: status is not ZN_OK */
+    zn_status status;
+    char why[512]; /* text of the failure, which belongs to the thread that failed */
+    /* a thread that decodes; without it, zn_preview_begin does */
+    bool has_thread;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    preview_state state;
 };
 
 /* ---- TAEF1 ---- */
 
+/* For the thread, the codec has a context and so a stream of its own: the generator's is busy with steps. */
 static zn_status open_model(zn_preview *p, zn_generator *g, const char *path)
 {
-    const zn_options options = zn_generator_codec_options(g);
+    zn_options options = zn_generator_codec_options(g);
+    if (g->compute.device) {
+        options.context = NULL;
+        options.threads = 2;
+    }
     ZN_TRY(zn_model_open(path, &p->model));
     const zn_model_info *info = zn_model_info_of(p->model);
     if (!info->has_decoder || info->latent_channels != p->channels)
@@ -158,6 +177,56 @@ static zn_status make_linear(const zn_preview *p, const zn_latent *z, zn_image *
 
 /* ---- both ---- */
 
+static void make(zn_preview *p)
+{
+    p->status = p->codec ? zn_decode(p->codec, p->latent, &p->image) : make_linear(p, p->latent, &p->image);
+    if (p->status != ZN_OK)
+        snprintf(p->why, sizeof p->why, "%s", zn_error_text());
+}
+
+static void *make_all(void *self)
+{
+    zn_preview *p = self;
+    pthread_mutex_lock(&p->lock);
+    while (p->state != CLOSED) {
+        if (p->state == BEGUN) {
+            pthread_mutex_unlock(&p->lock);
+            make(p);
+            pthread_mutex_lock(&p->lock);
+            if (p->state == BEGUN)
+                p->state = ENDED;
+            pthread_cond_broadcast(&p->changed);
+        } else {
+            pthread_cond_wait(&p->changed, &p->lock);
+        }
+    }
+    pthread_mutex_unlock(&p->lock);
+    return NULL;
+}
+
+/* Without a thread previews only take longer. */
+static void start_thread(zn_preview *p)
+{
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->changed, NULL);
+    p->has_thread = pthread_create(&p->thread, NULL, make_all, p) == 0;
+    if (!p->has_thread) {
+        pthread_cond_destroy(&p->changed);
+        pthread_mutex_destroy(&p->lock);
+    }
+}
+
+static void end_thread(zn_preview *p)
+{
+    pthread_mutex_lock(&p->lock);
+    p->state = CLOSED;
+    pthread_cond_broadcast(&p->changed);
+    pthread_mutex_unlock(&p->lock);
+    pthread_join(p->thread, NULL);
+    pthread_cond_destroy(&p->changed);
+    pthread_mutex_destroy(&p->lock);
+}
+
 zn_status zn_preview_new(zn_generator *g, int channels, zn_preview **out)
 {
     const char *path = g->paths.part[ZN_GENERATOR_PREVIEW];
@@ -167,24 +236,75 @@ zn_status zn_preview_new(zn_generator *g, int channels, zn_preview **out)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a preview");
     p->channels = channels;
     const zn_status status = path[0] ? open_model(p, g, path) : fit_to_decoder(p, g);
-    if (status != ZN_OK)
+    if (status != ZN_OK) {
         zn_preview_free(p);
-    else
-        *out = p;
-    return status;
+        return status;
+    }
+    if (p->codec && g->compute.device)
+        start_thread(p);
+    *out = p;
+    return ZN_OK;
 }
 
 void zn_preview_free(zn_preview *p)
 {
     if (!p)
         return;
+    if (p->has_thread)
+        end_thread(p);
     zn_codec_free(p->codec);
     zn_model_free(p->model);
+    zn_latent_free(p->latent);
+    zn_image_free(p->image);
     zn_free(p->map);
     zn_free(p);
 }
 
-zn_status zn_preview_make(zn_preview *p, const zn_latent *latent, zn_image **out)
+bool zn_preview_has_thread(const zn_preview *p) { return p->has_thread; }
+
+static void change(zn_preview *p, preview_state to)
 {
-    return p->codec ? zn_decode(p->codec, latent, out) : make_linear(p, latent, out);
+    if (!p->has_thread) {
+        p->state = to;
+        return;
+    }
+    pthread_mutex_lock(&p->lock);
+    p->state = to;
+    pthread_cond_broadcast(&p->changed);
+    pthread_mutex_unlock(&p->lock);
+}
+
+zn_status zn_preview_begin(zn_preview *p, const zn_latent *latent)
+{
+    const size_t count = (size_t)latent->width * (size_t)latent->height * (size_t)latent->channels;
+    if (!p->latent || p->latent->width != latent->width || p->latent->height != latent->height) {
+        zn_latent_free(p->latent);
+        p->latent = NULL;
+        ZN_TRY(zn_latent_new(latent->width, latent->height, latent->channels, &p->latent));
+    }
+    p->latent->downscale = latent->downscale;
+    memcpy(p->latent->data, latent->data, sizeof *latent->data * count);
+    change(p, BEGUN);
+    if (!p->has_thread) {
+        make(p);
+        change(p, ENDED);
+    }
+    return ZN_OK;
+}
+
+zn_status zn_preview_end(zn_preview *p, zn_image **out)
+{
+    *out = NULL;
+    if (p->has_thread) {
+        pthread_mutex_lock(&p->lock);
+        while (p->state == BEGUN)
+            pthread_cond_wait(&p->changed, &p->lock);
+        pthread_mutex_unlock(&p->lock);
+    }
+    if (p->state == IDLE)
+        return ZN_OK;
+    change(p, IDLE);
+    *out = p->image;
+    p->image = NULL;
+    return p->status == ZN_OK ? ZN_OK : ZN_FAIL(p->status, "%s", p->why);
 }

@@ -3,8 +3,11 @@
  *
  *     zn_preview *p;
  *     ZN_TRY(zn_preview_new(generator, channels, &p));
- *     ZN_TRY(zn_preview_make(p, latent, &image));
- *     zn_preview_free(p); */
+ *     ZN_TRY(zn_preview_begin(p, latent));
+ *     ZN_TRY(zn_preview_end(p, &image));
+ *     zn_preview_free(p);
+ *
+ * On a device, a thread of its own decodes on a stream of its own while the next step runs: end it after that step. */
 #ifndef ZN_GENERATE_PREVIEW_H
 #define ZN_GENERATE_PREVIEW_H
 
@@ -15,8 +18,12 @@ typedef struct zn_preview zn_preview;
 ZN_MUST_USE zn_status zn_preview_new(zn_generator *g, int channels, zn_preview **out);
 void zn_preview_free(zn_preview *p);
 
-/* latent: the image as the transformer expects it now (zn_flow_estimate). */
-ZN_MUST_USE zn_status zn_preview_make(zn_preview *p, const zn_latent *latent, zn_image **out);
+/* latent: the image as the transformer expects it now (zn_flow_estimate). The one before must have been ended. */
+ZN_MUST_USE zn_status zn_preview_begin(zn_preview *p, const zn_latent *latent);
+/* Waits for its image; NULL if none was begun. */
+ZN_MUST_USE zn_status zn_preview_end(zn_preview *p, zn_image **out);
+/* Whether images are made while other work is done. */
+bool zn_preview_has_thread(const zn_preview *p);
 
 /* The linear map that comes nearest to what a decoder made of a latent: colours (in [0,1]) of each latent pixel, from
  * the mean of its square of the image. map: [channels + 1][3], the last row is added to all. Exposed for its test. */

@@ -23,7 +23,7 @@ typedef struct run {
     zn_latent *x;     /* noise, then the image */
     float *noise, *sigma, *mask;
     zn_denoiser *denoiser; /* the generator's */
-    zn_preview *preview;   /* NULL: none are asked for */
+    zn_preview *preview;   /* the generator's; NULL: none are asked for */
     zn_latent *seen;       /* for it: the image as it is expected now */
     int first;             /* step to begin with */
     /* progress: the stage, where it begins and how much it takes of the whole; its equal parts, and those that are
@@ -168,6 +168,19 @@ static zn_status predict(void *self, const float *x, int step, bool unwanted, fl
     return zn_denoiser_predict(r->denoiser, x, step, unwanted, out);
 }
 
+/* The image after this step or, where a thread makes it during the next one, after the step before, NULL at first. */
+static zn_status look(run *r, zn_image **image)
+{
+    const bool later = zn_preview_has_thread(r->preview);
+    if (!later)
+        ZN_TRY(zn_preview_begin(r->preview, r->seen));
+    ZN_TRY(zn_preview_end(r->preview, image));
+    const zn_status status = later ? zn_preview_begin(r->preview, r->seen) : ZN_OK;
+    if (status != ZN_OK)
+        zn_image_free(*image);
+    return status;
+}
+
 static zn_status finish_step(void *self, int step, float *x, const float *out)
 {
     run *r = self;
@@ -175,7 +188,7 @@ static zn_status finish_step(void *self, int step, float *x, const float *out)
     zn_image *image = NULL;
     if (r->preview) {
         zn_flow_estimate(x, out, r->sigma[step + 1], r->seen->data, pixels * r->x->channels);
-        ZN_TRY(zn_preview_make(r->preview, r->seen, &image));
+        ZN_TRY(look(r, &image));
     }
     if (r->mask)
         zn_mask_restore(r->mask, r->clean->data, r->noise, r->sigma[step + 1], x, pixels, r->x->channels);
@@ -190,7 +203,25 @@ static zn_status start_preview(run *r)
     if (!r->request->preview || !r->request->progress)
         return ZN_OK;
     ZN_TRY(zn_latent_new(r->x->width, r->x->height, r->x->channels, &r->seen));
-    return zn_preview_new(r->g, r->x->channels, &r->preview);
+    if (!r->g->preview)
+        ZN_TRY(zn_preview_new(r->g, r->x->channels, &r->g->preview));
+    r->preview = r->g->preview;
+    zn_image *left; /* by an image that was cancelled */
+    if (zn_preview_end(r->preview, &left) == ZN_OK)
+        zn_image_free(left);
+    return ZN_OK;
+}
+
+/* The last preview, which no step is computed after. */
+static zn_status end_preview(run *r)
+{
+    zn_image *image;
+    if (!r->preview)
+        return ZN_OK;
+    ZN_TRY(zn_preview_end(r->preview, &image));
+    const int cancel = image && tell(r, 0, image);
+    zn_image_free(image);
+    return cancel ? ZN_FAIL(ZN_ECANCELLED, "cancelled") : ZN_OK;
 }
 
 static zn_status sample(run *r)
@@ -248,6 +279,7 @@ static zn_status take_steps(run *r)
     if (r->calibration)
         r->parts *= zn_denoiser_trials(r->denoiser) + 1;
     ZN_TRY(sample(r));
+    ZN_TRY(end_preview(r));
     return r->calibration ? write_calibration(r) : ZN_OK;
 }
 
@@ -317,7 +349,10 @@ static zn_status run_stages(zn_generator *g, const zn_generation *request, const
     zn_latent_free(r.clean);
     zn_latent_free(r.x);
     zn_latent_free(r.seen);
-    zn_preview_free(r.preview);
+    if (!g->compute.device) { /* nothing stays */
+        zn_preview_free(g->preview);
+        g->preview = NULL;
+    }
     zn_free(r.noise);
     zn_free(r.sigma);
     zn_free(r.mask);

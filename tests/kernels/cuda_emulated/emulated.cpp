@@ -8,6 +8,7 @@ extern "C" {
 #include "base/convert.h"
 }
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,6 +59,12 @@ static int current, threads, at_barrier;
 static long barriers_passed;
 static void (*thread_body)(void *);
 static void *thread_user;
+/* Devices of several threads take turns: there is one set of fibers. */
+static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+struct in_turn {
+    in_turn() { pthread_mutex_lock(&turn); }
+    ~in_turn() { pthread_mutex_unlock(&turn); }
+};
 static bool late = true; /* copies are made when they are waited for; else at once */
 
 static void fatal(const char *what)
@@ -349,6 +356,7 @@ static int granted_count;
 
 cudaError_t emulated_shared(const void *kernel, size_t bytes)
 {
+    const in_turn mine;
     int i = 0;
     while (i < granted_count && granted[i].kernel != kernel)
         i++;
@@ -362,6 +370,7 @@ cudaError_t emulated_shared(const void *kernel, size_t bytes)
 
 cudaError_t emulated_launch(dim3 grid, dim3 block, size_t shared, const void *kernel, void (*body)(void *), void *user)
 {
+    const in_turn mine;
     size_t most = 48 << 10;
     for (int i = 0; i < granted_count; i++)
         most = granted[i].kernel == kernel && granted[i].bytes > most ? granted[i].bytes : most;
@@ -489,6 +498,7 @@ static allocation *allocations;
 
 cudaError_t cudaMalloc(void **memory, size_t bytes)
 {
+    const in_turn mine;
     const size_t used = (bytes + grain - 1) / grain * grain, room = (used + page - 1) / page * page;
     char *pages = static_cast<char *>(mmap(NULL, room + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     allocation *a = static_cast<allocation *>(malloc(sizeof *a));
@@ -502,6 +512,7 @@ cudaError_t cudaMalloc(void **memory, size_t bytes)
 
 cudaError_t cudaFree(void *memory)
 {
+    const in_turn mine;
     for (allocation **a = &allocations; *a; a = &(*a)->next)
         if ((*a)->memory == memory) {
             allocation *gone = *a;
