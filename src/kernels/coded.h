@@ -3,7 +3,8 @@
  * kernel runs, its layer's numbers are expanded into shared scratch.
  *
  * To pack them, the kernel packs the codes as numbers from 0 to 255, which are exact in bf16 too. So this is only for
- * kernels that pack by rearranging (zn_conv_kernel.rearranges). The zeros between weights are code 0. */
+ * kernels that pack by rearranging (zn_conv_kernel.rearranges). The zeros between weights are code 0. For others that
+ * pack fast enough to do it in every run (pack_some), codes are kept in the order of the layer's weights. */
 #ifndef ZN_KERNELS_CODED_H
 #define ZN_KERNELS_CODED_H
 

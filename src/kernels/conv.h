@@ -53,7 +53,8 @@ typedef struct zn_conv_frames_args {
     float scale; /* x are codes (E4M3): what a code is multiplied with */
 } zn_conv_frames_args;
 
-/* Weights to pack with a launched kernel. flipped: w is [kh][kw][cout][cin] and is read as zn_k_flip_weights writes it.
+/* Weights to pack with a launched kernel (pack_some, pack_on_device). flipped: w is [kh][kw][cout][cin] and is read as
+ * zn_k_flip_weights writes it.
  */
 typedef struct zn_conv_pack_args {
     zn_conv_shape s;
@@ -94,6 +95,10 @@ typedef struct zn_conv_kernel {
     /* Optional: whether packed is only the weights in another order, as numbers of the type of `math` (F32 or BF16),
      * and zeros (coded.h). NULL: no. */
     bool (*rearranges)(const zn_conv_shape *s);
+    /* Optional, both or neither: pack in units, any split of which gives the same bytes, and so fast that weights of 8
+     * bits may stay as they are stored and be packed in every run. */
+    int64_t (*pack_units)(const zn_conv_shape *s);
+    void (*pack_some)(const void *conv_pack_args, zn_range units); /* not flipped */
     /* Devices, where pack cannot read weights that change between runs: the same with zn_launch, in one unit. */
     void (*pack_on_device)(const void *conv_pack_args, zn_range unit);
     size_t (*scratch_bytes)(const zn_conv_shape *s); /* per thread */

@@ -172,6 +172,14 @@ static void check_packing(const zn_conv_kernel *k, const conv_data *d)
     k->pack(&t, d->w, b);
     if (memcmp(a, b, bytes))
         conv_fail(k->name, &d->s, "other packed weights for larger maps");
+    if (k->pack_some) {
+        const zn_conv_pack_args some = { .s = d->s, .w = d->w, .packed = b };
+        memset(b, 0x5a, bytes);
+        for (int64_t i = k->pack_units(&d->s); i-- > 0;)
+            k->pack_some(&some, (zn_range){ i, i + 1, NULL });
+        if (memcmp(a, b, bytes))
+            conv_fail(k->name, &d->s, "other packed weights in units");
+    }
     fenced_free(a);
     fenced_free(b);
 }
@@ -369,17 +377,21 @@ static void check_heavy_weights(uint32_t cpu)
 {
     if (!(cpu & (ZN_CPU_BF16 | ZN_CPU_AMX_BF16)))
         return;
+    const zn_conv_wish wish = { .math = ZN_PRECISION_BF16, .cpu = cpu, .largest = 1 << 16 };
     for (int form = 0; form < 3; form++) {
         const zn_conv_shape s = conv_shape(4, 32, 32, 384, 384, 3, form == 1 ? 2 : 1, 1, form == 2);
-        const zn_conv_wish wish = { .math = ZN_PRECISION_BF16, .cpu = cpu, .largest = 1 << 16 };
         const zn_conv_kernel *k = zn_conv_choose(&s, wish);
         const size_t weights = sizeof(uint16_t) * 9 * (size_t)s.cin * (size_t)s.cout;
         const bool four = s.up2 || (s.stride == 2 && cpu & ZN_CPU_AMX_BF16);
         if (k->math != ZN_PRECISION_BF16 || k->packed_bytes(&s) > (four ? 2 : 1) * weights + 4096)
             conv_fail(k->name, &s, "heavy weights take more memory than in bf16");
-        if (!four && !(k->rearranges && k->rearranges(&s)))
+        if (!(k->rearranges && k->rearranges(&s)) && (cpu & ZN_CPU_BF16 ? !k->pack_some : !four))
             conv_fail(k->name, &s, "heavy weights of 8 bits do not stay codes");
     }
+    const zn_conv_shape large = conv_shape(4, 128, 128, 192, 192, 3, 1, 1, false);
+    const zn_conv_kernel *k = zn_conv_choose(&large, wish);
+    if (!k->pack_some && !(k->rearranges && k->rearranges(&large)))
+        conv_fail(k->name, &large, "weights of 8 bits do not stay codes");
 }
 
 int main(int argc, char **argv)

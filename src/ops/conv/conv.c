@@ -8,6 +8,8 @@
 #include "kernels/narrow.h"
 #include "ops/ops.h"
 
+#include <string.h>
+
 static const zn_conv_spec *spec_of(const zn_node *n) { return n->attribute; }
 
 zn_overlap zn_conv_overlap(int64_t samples, int64_t results, int lag)
@@ -93,38 +95,44 @@ static const zn_conv_kernel *kernel_of(const zn_node *n, const zn_prepare *p)
 /* What prepare stores for run. */
 typedef struct prepared {
     const zn_conv_kernel *kernel;
-    /* Never change; likewise, as codes; change between runs; computed in the same run; the last two on a device. */
-    enum { PACKED, CODED, REFRESHED, COMPUTED, REFRESHED_ON_DEVICE, COMPUTED_ON_DEVICE } weights;
+    /* Never change; likewise, as codes in the order of the kernel; as codes in the order of the layer, packed in every
+     * run; change between runs; computed in the same run; the last two on a device. */
+    enum { PACKED, CODED, STORED, REFRESHED, COMPUTED, REFRESHED_ON_DEVICE, COMPUTED_ON_DEVICE } weights;
 } prepared;
 
 static zn_type type_of(const zn_conv_kernel *k) { return k->math == ZN_PRECISION_F32 ? ZN_TYPE_F32 : ZN_TYPE_BF16; }
 
-static bool keeps_codes(const zn_node *n, const zn_conv_kernel *k)
+/* How weights that never change are kept. */
+static int kept_as(const zn_node *n, const zn_conv_kernel *k)
 {
     const zn_conv_shape s = shape_of(n);
-    return !spec_of(n)->flipped && zn_is_coded(n->source[1]) && k->rearranges && k->rearranges(&s);
+    if (spec_of(n)->flipped || !zn_is_coded(n->source[1]))
+        return PACKED;
+    return k->rearranges && k->rearranges(&s) ? CODED : k->pack_some ? STORED : PACKED;
 }
+
+static size_t weight_bytes(const zn_node *n) { return sizeof(float) * (size_t)zn_shape_count(n->source[1]->shape); }
 
 static int weights_of(const zn_node *n, const zn_prepare *p)
 {
     if (zn_is_constant(n->source[1]) && p->constant_parameters)
-        return keeps_codes(n, kernel_of(n, p)) ? CODED : PACKED;
+        return kept_as(n, kernel_of(n, p));
     const bool on_device = kernel_of(n, p)->pack_on_device != NULL;
     if (zn_is_constant(n->source[1]))
         return on_device ? REFRESHED_ON_DEVICE : REFRESHED;
     return on_device ? COMPUTED_ON_DEVICE : COMPUTED;
 }
 
-static size_t flipped_bytes(const zn_node *n)
-{
-    return spec_of(n)->flipped ? sizeof(float) * (size_t)zn_shape_count(n->source[1]->shape) : 0;
-}
+static size_t flipped_bytes(const zn_node *n) { return spec_of(n)->flipped ? weight_bytes(n) : 0; }
 
 static size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-/* Bytes of shared scratch that hold weights packed or expanded in the same run; the kernel's workspace follows. */
-static size_t packed_now(const zn_conv_kernel *k, const zn_conv_shape *s, int weights)
+/* Bytes of shared scratch that hold weights packed or expanded in the same run, and the numbers of stored ones after
+ * them; the kernel's workspace follows. */
+static size_t packed_now(const zn_node *n, const zn_conv_kernel *k, const zn_conv_shape *s, int weights)
 {
+    if (weights == STORED)
+        return aligned(k->packed_bytes(s)) + aligned(weight_bytes(n));
     return weights == COMPUTED || weights == COMPUTED_ON_DEVICE || weights == CODED ? aligned(k->packed_bytes(s)) : 0;
 }
 
@@ -159,11 +167,12 @@ static zn_needs needs(const zn_node *n, const zn_prepare *p)
     const bool by_device = weights == REFRESHED_ON_DEVICE || weights == COMPUTED_ON_DEVICE;
     const size_t flipped = by_device ? 0 : flipped_bytes(n);
     return (zn_needs){ .thread_scratch = scratch > flipped ? scratch : flipped,
-                       .shared_scratch = packed_now(k, &s, weights) + aligned(room_of(n, k)) + wide_bytes(n, k),
+                       .shared_scratch = packed_now(n, k, &s, weights) + aligned(room_of(n, k)) + wide_bytes(n, k),
                        .refreshed = weights == REFRESHED || weights == REFRESHED_ON_DEVICE ? packed : 0,
-                       .packed = weights == PACKED  ? aligned(packed) + flipped
-                                 : weights == CODED ? aligned(zn_coded_bytes(packed, type_of(k)))
-                                                    : 0,
+                       .packed = weights == PACKED   ? aligned(packed) + flipped
+                                 : weights == CODED  ? aligned(zn_coded_bytes(packed, type_of(k)))
+                                 : weights == STORED ? aligned(zn_coded_bytes(weight_bytes(n), ZN_TYPE_F32))
+                                                     : 0,
                        .prepared = sizeof(prepared) };
 }
 
@@ -189,19 +198,25 @@ static void pack(const zn_node *n, const zn_prepare *p, void *packed)
 {
     const zn_conv_kernel *k = kernel_of(n, p);
     const zn_conv_shape s = shape_of(n);
-    pack_for(n, k, packed, (char *)packed + aligned(k->packed_bytes(&s)));
+    if (weights_of(n, p) == STORED)
+        memcpy(packed, n->source[1]->data, weight_bytes(n));
+    else
+        pack_for(n, k, packed, (char *)packed + aligned(k->packed_bytes(&s)));
 }
 
 static zn_packing packing(const zn_node *n, const zn_prepare *p)
 {
     const zn_conv_shape s = shape_of(n);
     const zn_conv_kernel *k = kernel_of(n, p);
+    const int kept = kept_as(n, k);
     return (zn_packing){ .kernel = k,
                          .geometry = { s.kh, s.kw, s.cin, s.cout, s.stride, s.pad, s.up2, s.unshuffle, s.shuffle,
                                        spec_of(n)->flipped },
                          .sources = 1u << 1,
-                         .coded = keeps_codes(n, k) ? k->packed_bytes(&s) : 0,
-                         .type = type_of(k) };
+                         .coded = kept == CODED    ? k->packed_bytes(&s)
+                                  : kept == STORED ? weight_bytes(n)
+                                                   : 0,
+                         .type = kept == STORED ? ZN_TYPE_F32 : type_of(k) };
 }
 
 static void refresh(const zn_node *n, const void *memory, void *refreshed, void *scratch)
@@ -220,6 +235,15 @@ static void pack_on_device(const zn_node *n, const zn_launch_context *c, void *t
 
 static void launch_refresh(const zn_node *n, const zn_launch_context *c) { pack_on_device(n, c, c->refreshed); }
 
+static void pack_stored(const zn_node *n, const zn_conv_kernel *k, const zn_launch_context *c)
+{
+    const zn_conv_shape s = shape_of(n);
+    float *numbers = (float *)(void *)((char *)c->shared + aligned(k->packed_bytes(&s)));
+    zn_launch(c, zn_k_expand, zn_shape_count(n->source[1]->shape), 1 << 16,
+              &(zn_expand_args){ .coded = c->packed, .type = ZN_TYPE_F32, .y = numbers });
+    zn_launch(c, k->pack_some, k->pack_units(&s), 1, &(zn_conv_pack_args){ .s = s, .w = numbers, .packed = c->shared });
+}
+
 /* Packs weights that are computed in the same run, and expands codes. */
 static void pack_now(const zn_node *n, const prepared *q, const zn_launch_context *c)
 {
@@ -227,6 +251,8 @@ static void pack_now(const zn_node *n, const prepared *q, const zn_launch_contex
     if (q->weights == CODED)
         zn_launch(c, zn_k_expand, (int64_t)(q->kernel->packed_bytes(&s) / zn_type_size(type_of(q->kernel))), 1 << 16,
                   &(zn_expand_args){ .coded = c->packed, .type = type_of(q->kernel), .y = c->shared });
+    else if (q->weights == STORED)
+        pack_stored(n, q->kernel, c);
     else if (q->weights == COMPUTED_ON_DEVICE)
         pack_on_device(n, c, c->shared);
     else if (q->weights == COMPUTED)
@@ -252,7 +278,7 @@ static void fill(const zn_node *n, const zn_launch_context *c, const zn_node *re
 static void widen(const zn_node *n, const zn_launch_context *c, zn_conv_args *a)
 {
     const prepared *q = c->prepared;
-    const size_t before = packed_now(q->kernel, &a->s, q->weights) + aligned(room_of(n, q->kernel));
+    const size_t before = packed_now(n, q->kernel, &a->s, q->weights) + aligned(room_of(n, q->kernel));
     const zn_widen_args w = { .x = (const uint16_t *)a->x, .y = (float *)(void *)((char *)c->shared + before) };
     zn_launch(c, zn_k_widen, (int64_t)(wide_bytes(n, q->kernel) / sizeof(float)), 1 << 16, &w);
     a->x = w.y;
@@ -287,7 +313,7 @@ static void run(const zn_node *n, const zn_launch_context *c)
                        .mask = mask && q->kernel->masks ? mask->data : NULL };
     a.s.threads = zn_pool_threads(c->pool);
     if (room_of(n, q->kernel))
-        a.workspace = (char *)c->shared + packed_now(q->kernel, &a.s, q->weights);
+        a.workspace = (char *)c->shared + packed_now(n, q->kernel, &a.s, q->weights);
     pack_now(n, q, c);
     if (wide_bytes(n, q->kernel))
         widen(n, c, &a);

@@ -6,8 +6,9 @@
 #include "base/cpu.h"
 #include "kernels/arm/conv/bf16_block.h"
 #include "kernels/arm/conv/lowp.h"
+#include "kernels/arm/two.h"
 
-#include <math.h>
+#include <arm_neon.h>
 #include <string.h>
 
 enum {
@@ -32,32 +33,95 @@ static size_t packed_bytes(const zn_conv_shape *s)
     return (size_t)g.cols / ZN_BF16_COLS * FREQS * block_numbers(&g) * sizeof(uint16_t) + ZN_BF16_SLACK;
 }
 
-/* Rounds to nearest, ties to even. */
-static uint16_t bf16(float x)
+/* ---- packing, eight columns at a time ---- */
+
+/* The values of polynomial g of two or three weights at the points, divided by the product of the distances between
+ * them, and multiplied by `more`; at infinity, its last coefficient. */
+ZN_INLINE void evaluate(const float32x4_t g[3], int taps, float more, float32x4_t u[POINTS])
 {
-    if (isnan(x))
-        return 0x7fc0;
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+    const double near_2 = ZN_LOWP_NEAR * ZN_LOWP_NEAR, far_2 = ZN_LOWP_FAR * ZN_LOWP_FAR;
+    const float at[] = { (float)ZN_LOWP_NEAR, (float)ZN_LOWP_FAR };
+    const float over[] = { (float)(2 * near_2 * (near_2 - far_2)), (float)(2 * far_2 * (far_2 - near_2)) };
+    u[0] = vmulq_n_f32(g[0], more);
+    for (int i = 0; i < 2; i++) {
+        const float32x4_t odd = vmulq_n_f32(g[1], at[i]);
+        const float32x4_t even = taps == 3 ? vfmaq_n_f32(g[0], g[2], at[i] * at[i]) : g[0];
+        u[1 + 2 * i] = vmulq_n_f32(vaddq_f32(even, odd), more / over[i]);
+        u[2 + 2 * i] = vmulq_n_f32(vsubq_f32(even, odd), more / over[i]);
+    }
+    u[POINTS - 1] = vmulq_n_f32(g[taps - 1], more);
+}
+
+/* The taps along one axis: two of each parity after upsampling. */
+ZN_INLINE void fold(float32x4_t g[3], bool up, int parity)
+{
+    if (!up)
+        return;
+    g[0] = parity ? vaddq_f32(g[0], g[1]) : g[0];
+    g[1] = parity ? g[2] : vaddq_f32(g[1], g[2]);
+}
+
+/* Transformed weights of four outputs of a channel; w: of the channel's first tap; there: how many of them exist. */
+static void transform(const zn_conv_shape *s, const float *w, int there, int phase, float32x4_t u[FREQS])
+{
+    const int64_t tap = (int64_t)s->cin * s->cout;
+    const int taps = s->up2 ? 2 : 3;
+    float32x4_t rows[3][POINTS];
+    for (int ky = 0; ky < 3; ky++) {
+        float32x4_t g[3];
+        for (int kx = 0; kx < 3; kx++) {
+            const float *from = w + (ky * 3 + kx) * tap;
+            float some[4] = { 0 };
+            if (there < 4)
+                memcpy(some, from, sizeof *some * (size_t)there);
+            g[kx] = vld1q_f32(there < 4 ? some : from);
+        }
+        fold(g, s->up2, phase % 2);
+        evaluate(g, taps, 1, rows[ky]);
+    }
+    for (int j = 0; j < POINTS; j++) {
+        float32x4_t g[3] = { rows[0][j], rows[1][j], rows[2][j] };
+        fold(g, s->up2, phase / 2);
+        evaluate(g, taps, (float)(1 + ZN_LOWP_CUT), u + j * POINTS);
+    }
+}
+
+static int64_t pack_units(const zn_conv_shape *s) { return grid_of(s).cols / ZN_BF16_COLS; }
+
+/* A unit is a block of eight columns. */
+static void pack_some(const void *args, zn_range r)
+{
+    const zn_conv_pack_args *a = args;
+    const zn_conv_shape *s = &a->s;
+    const zn_lowp_grid g = grid_of(s);
+    const int each = g.cols / g.phases;
+    for (int col = (int)r.begin * ZN_BF16_COLS; col < r.end * ZN_BF16_COLS; col += ZN_BF16_COLS) {
+        const int first = col - col % each % COLS, blocks = zn_lowp_chunk(&g, first, COLS) / ZN_BF16_COLS;
+        uint16_t *to = (uint16_t *)a->packed + (size_t)first / ZN_BF16_COLS * FREQS * block_numbers(&g) +
+                       (size_t)(col - first) / ZN_BF16_COLS * block_numbers(&g);
+        for (int c = 0; c < g.depth; c += 4)
+            for (int half = 0; half < ZN_BF16_COLS; half += 4) {
+                const int out = col % each + half, there = s->cout - out < 0   ? 0
+                                                           : s->cout - out < 4 ? s->cout - out
+                                                                               : 4;
+                float32x4_t u[4][FREQS];
+                for (int j = 0; j < 4; j++)
+                    transform(s, a->w + (int64_t)(c + j) * s->cout + (there ? out : 0), there, col / each, u[j]);
+                for (int f = 0; f < FREQS; f++) {
+                    uint16x4x4_t v;
+                    for (int j = 0; j < 4; j++)
+                        v.val[j] = vreinterpret_u16_bf16(vcvt_bf16_f32(u[j][f]));
+                    vst4_u16(to + (size_t)(f * blocks) * block_numbers(&g) + c / 4 * 32 + half * 4, v);
+                }
+            }
+        if (col + ZN_BF16_COLS == g.cols)
+            memset((char *)a->packed + packed_bytes(s) - ZN_BF16_SLACK, 0, ZN_BF16_SLACK);
+    }
 }
 
 static void pack(const zn_conv_shape *s, const float *w, void *packed)
 {
-    const zn_lowp_grid g = grid_of(s);
-    memset(packed, 0, packed_bytes(s));
-    for (int col = 0; col < g.cols; col++) {
-        const int first = col - col % (g.cols / g.phases) % COLS, in = col - first,
-                  blocks = zn_lowp_chunk(&g, first, COLS) / ZN_BF16_COLS;
-        uint16_t *at = (uint16_t *)packed + (size_t)first / ZN_BF16_COLS * FREQS * block_numbers(&g);
-        for (int c = 0; c < g.depth; c++) {
-            float u[FREQS];
-            zn_lowp_weights(s, POINTS, w, c, col, u);
-            for (int f = 0; f < FREQS; f++)
-                at[(size_t)(f * blocks + in / 8) * block_numbers(&g) + (size_t)(c / 4 * 32 + in % 8 * 4 + c % 4)] =
-                    bf16(u[f] * (float)(1 + ZN_LOWP_CUT));
-        }
-    }
+    pack_some(&(zn_conv_pack_args){ .s = *s, .w = w, .packed = packed }, (zn_range){ 0, pack_units(s), NULL });
 }
 
 /* Scratch of a thread, as offsets in bytes: transformed values [6 columns of frequencies][blocks of six pairs]
@@ -157,6 +221,8 @@ const zn_conv_kernel zn_conv_bf16 = {
     .pays = pays,
     .packed_bytes = packed_bytes,
     .pack = pack,
+    .pack_units = pack_units,
+    .pack_some = pack_some,
     .scratch_bytes = scratch_bytes,
     .units = units,
     .run = run,

@@ -114,25 +114,46 @@ static float32x4x2_t weights_of(const zn_conv_shape *s, const float *w, int phas
     return v;
 }
 
-static void pack(const zn_conv_shape *s, const float *w, void *packed)
+static int64_t pack_units(const zn_conv_shape *s)
 {
     const grid g = grid_of(s);
-    uint16_t *to = packed;
-    for (int phase = 0; phase < g.phases; phase++)
-        for (part p = next_part(s, &g, NULL); p.taps; p = next_part(s, &g, &p))
-            for (int col = 0; col < s->cout; col += COLS)
-                for (int tap = p.tap; tap < p.tap + p.taps; tap++)
-                    for (int c = p.channel; c < p.channel + p.channels; c += BFMMLA_QUAD, to += BFMMLA_QUAD * COLS) {
-                        uint16x4x4_t low, high;
-                        for (int j = 0; j < BFMMLA_QUAD; j++) {
-                            const float32x4x2_t v = weights_of(s, w, phase, tap, c + j, col);
-                            low.val[j] = vreinterpret_u16_bf16(vcvt_bf16_f32(v.val[0]));
-                            high.val[j] = vreinterpret_u16_bf16(vcvt_bf16_f32(v.val[1]));
-                        }
-                        vst4_u16(to, low);
-                        vst4_u16(to + BFMMLA_QUAD * COLS / 2, high);
+    return (int64_t)g.phases * s->cout / COLS;
+}
+
+/* A unit is a panel of a phase. */
+static void pack_some(const void *args, zn_range r)
+{
+    const zn_conv_pack_args *a = args;
+    const zn_conv_shape *s = &a->s;
+    const grid g = grid_of(s);
+    const int panels = s->cout / COLS;
+    for (int64_t unit = r.begin; unit < r.end; unit++) {
+        const int phase = (int)(unit / panels), panel = (int)(unit % panels);
+        uint16_t *part_at = (uint16_t *)a->packed + (int64_t)phase * g.kh * g.kw * s->cin * s->cout;
+        for (part p = next_part(s, &g, NULL); p.taps; p = next_part(s, &g, &p)) {
+            const int64_t depth = p.taps * p.channels;
+            uint16_t *to = part_at + panel * depth * COLS;
+            for (int tap = p.tap; tap < p.tap + p.taps; tap++)
+                for (int c = p.channel; c < p.channel + p.channels; c += BFMMLA_QUAD, to += BFMMLA_QUAD * COLS) {
+                    uint16x4x4_t low, high;
+                    for (int j = 0; j < BFMMLA_QUAD; j++) {
+                        const float32x4x2_t v = weights_of(s, a->w, phase, tap, c + j, panel * COLS);
+                        low.val[j] = vreinterpret_u16_bf16(vcvt_bf16_f32(v.val[0]));
+                        high.val[j] = vreinterpret_u16_bf16(vcvt_bf16_f32(v.val[1]));
                     }
-    memset(to, 0, SLACK);
+                    vst4_u16(to, low);
+                    vst4_u16(to + BFMMLA_QUAD * COLS / 2, high);
+                }
+            part_at += depth * s->cout;
+        }
+    }
+    if (r.end == pack_units(s))
+        memset((char *)a->packed + packed_bytes(s) - SLACK, 0, SLACK);
+}
+
+static void pack(const zn_conv_shape *s, const float *w, void *packed)
+{
+    pack_some(&(zn_conv_pack_args){ .s = *s, .w = w, .packed = packed }, (zn_range){ 0, pack_units(s), NULL });
 }
 
 /* ---- scratch: a part of the segments, and all sums [segment][panel][BFMMLA_SUMS] ---- */
@@ -333,6 +354,8 @@ const zn_conv_kernel zn_conv_direct_bf16 = {
     .packed_bytes = packed_bytes,
     .pack = pack,
     .rearranges = rearranges,
+    .pack_units = pack_units,
+    .pack_some = pack_some,
     .scratch_bytes = scratch_bytes,
     .units = units,
     .run = run,

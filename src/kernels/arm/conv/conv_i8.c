@@ -86,7 +86,7 @@ static void pack(const zn_conv_shape *s, const float *w, void *packed)
     float u[ZN_LOWP_DEPTH * FREQS];
     for (int col = 0; col < g.cols; col++) {
         for (int c = 0; c < g.depth; c++)
-            zn_lowp_weights(s, POINTS, w, c, col, u + c * FREQS);
+            zn_lowp_weights(s, w, c, col, u + c * FREQS);
         const int first = col - col % each % COLS, in = col - first, blocks = zn_lowp_chunk(&g, first, COLS) / 8;
         int8_t *at = (int8_t *)packed + (size_t)first / 8 * FREQS * block_bytes(&g);
         for (int f = 0; f < FREQS; f++)

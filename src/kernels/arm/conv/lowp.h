@@ -61,8 +61,8 @@ static inline size_t zn_lowp_take(size_t *used, size_t bytes)
     return at;
 }
 
-/* Transformed weights of one input channel (of depth) and one column, u[points * points]; zeros for padding. */
-void zn_lowp_weights(const zn_conv_shape *s, int points, const float *w, int channel, int column, float *u);
+/* Transformed weights of one input channel (of depth) and one column for 8 points, u[64]; zeros for padding. */
+void zn_lowp_weights(const zn_conv_shape *s, const float *w, int channel, int column, float *u);
 
 /* Tiles are numbered over two rows of the grid at a time, one above the other, so that the two tiles of a pair share
  * rows. */

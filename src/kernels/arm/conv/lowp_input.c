@@ -60,23 +60,20 @@ int zn_lowp_chunk(const zn_lowp_grid *g, int col, int most)
     return left < most ? left : most;
 }
 
-/* Row p of G for `taps` weights: the value of polynomial g at point p, divided by the product of the distances
+/* Row p of G for `taps` weights: the value of polynomial g at point p of 8, divided by the product of the distances
  * between the points (and times 4 at +-1/2, see forward). */
-static void evaluate(int points, const double *g, int taps, double *u)
+static void evaluate(const double *g, int taps, double *u)
 {
-    static const double at8[] = { 0, 1, -1, 2, -2, 0.5, -0.5 };
-    static const double over8[] = { 1, -4.5, -4.5, 90, 90, 45.0 / 128, 45.0 / 128 };
-    static const double at6[] = { 0, ZN_LOWP_NEAR, -ZN_LOWP_NEAR, ZN_LOWP_FAR, -ZN_LOWP_FAR };
-    static const double over6[] = { 1, 2 * NEAR_2 * (NEAR_2 - FAR_2), 2 * NEAR_2 * (NEAR_2 - FAR_2),
-                                    2 * FAR_2 * (FAR_2 - NEAR_2), 2 * FAR_2 * (FAR_2 - NEAR_2) };
-    const double *at = points == 8 ? at8 : at6, *over = points == 8 ? over8 : over6;
-    for (int p = 0; p < points - 1; p++) {
+    static const double at[] = { 0, 1, -1, 2, -2, 0.5, -0.5 };
+    static const double over[] = { 1, -4.5, -4.5, 90, 90, 45.0 / 128, 45.0 / 128 };
+    enum { LAST = 7 };
+    for (int p = 0; p < LAST; p++) {
         double sum = 0;
         for (int k = taps - 1; k >= 0; k--)
             sum = sum * at[p] + g[k];
         u[p] = sum / over[p];
     }
-    u[points - 1] = g[taps - 1];
+    u[LAST] = g[taps - 1];
 }
 
 /* The effective taps along one axis: for even and odd outputs of nearest x2 upsampling, for even and odd inputs of
@@ -93,11 +90,12 @@ static void fold(const zn_conv_shape *s, const double w[3], int parity, double g
     }
 }
 
-void zn_lowp_weights(const zn_conv_shape *s, int points, const float *w, int channel, int column, float *u)
+void zn_lowp_weights(const zn_conv_shape *s, const float *w, int channel, int column, float *u)
 {
+    enum { POINTS = 8 };
     const int each = round_up(s->cout, 8), out = column % each, in = channel % s->cin;
     const int phase = s->up2 ? column / each : channel / s->cin, taps = s->up2 || s->stride == 2 ? 2 : 3;
-    memset(u, 0, (size_t)(points * points) * sizeof *u);
+    memset(u, 0, POINTS * POINTS * sizeof *u);
     if (out >= s->cout)
         return;
     double rows[3][8], cols[8], g[3];
@@ -106,13 +104,13 @@ void zn_lowp_weights(const zn_conv_shape *s, int points, const float *w, int cha
         for (int kx = 0; kx < 3; kx++)
             t[kx] = (double)w[((int64_t)(ky * 3 + kx) * s->cin + in) * s->cout + out];
         fold(s, t, phase % 2, g);
-        evaluate(points, g, taps, rows[ky]);
+        evaluate(g, taps, rows[ky]);
     }
-    for (int j = 0; j < points; j++) {
+    for (int j = 0; j < POINTS; j++) {
         fold(s, (double[3]){ rows[0][j], rows[1][j], rows[2][j] }, phase / 2, g);
-        evaluate(points, g, taps, cols);
-        for (int i = 0; i < points; i++)
-            u[j * points + i] = (float)cols[i];
+        evaluate(g, taps, cols);
+        for (int i = 0; i < POINTS; i++)
+            u[j * POINTS + i] = (float)cols[i];
     }
 }
 
