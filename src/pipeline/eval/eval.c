@@ -264,6 +264,8 @@ static zn_status prepare(judge *j, const zn_model *model)
         return ZN_FAIL(ZN_EINVALID,
                        "%s: images, not clips: make a data set with zenith dataset build --clips 17 %s -o SET.lmdb",
                        o->data, o->data);
+    if (!o->clips && zn_eval_has_clips(j->data)) /* else the frames of each would be one tall image */
+        return ZN_FAIL(ZN_EINVALID, "%s: clips, not images%s", o->data, j->info->restores ? "" : ": add --clips");
     ZN_TRY(o->clips ? zn_video_new(model, &compute, &j->video) : zn_codec_new(model, &compute, &j->codec));
     compute.progress = NULL;
     if (o->fid)

@@ -113,6 +113,8 @@ zenith train vae.yaml --set batch=3 --set accumulate=2 --data clips.lmdb -o bad
 echo "no such parts: $?"
 zenith eval -q --clips -m vae/model.safetensors --data frames/a
 echo "images: $?"
+zenith eval -q -m vae/model.safetensors --data clips.lmdb
+echo "clips: $?"
 zenith eval -q --clips -m random:zenith-restore --data clips.lmdb
 echo "no autoencoder: $?"
 zenith eval --clips -m one/model.safetensors --data clips.lmdb | grep -c '@5' # an image autoencoder: frame by frame
