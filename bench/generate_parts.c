@@ -1,7 +1,7 @@
 /* Times the networks of Z-Image one by one, on files of any form. Our side of bench/generate.
  *
  *     generate-parts text FILE TOKENS THREADS RUNS [cuda] [profile]
- *     generate-parts step FILE PIXELS THREADS RUNS [cuda [fp8]] [profile] [LAYERS]
+ *     generate-parts step FILE PIXELS THREADS RUNS [cuda [fp8|fusion]] [profile] [LAYERS]
  *     generate-parts decode FILE PIXELS THREADS RUNS [cuda] [profile]
  *
  * PIXELS is the side of a square image; a step is one evaluation of the transformer with a caption of 32 tokens,
@@ -10,7 +10,8 @@
  * what the last run spent where instead; it is wall time, so nothing else should run. With `cuda`, bf16 from device
  * memory to device memory, after three runs that are not counted: the second is recorded as a CUDA graph. With `fp8`,
  * first in bf16, then with products in FP8, and the second object has the relative error of its result: of all main
- * blocks, or of the layers that FILE.fp8.json names. */
+ * blocks, or of the layers that FILE.fp8.json names. With `fusion`, in f32, then in bf16 with each op by itself, then
+ * fused, and the last two have their errors against f32. */
 #define _DEFAULT_SOURCE
 #include "profile.h"
 
@@ -37,8 +38,16 @@ typedef struct job {
     const char *part, *file;
     int size; /* tokens or pixels */
     int threads, runs, layers;
-    bool cuda, profile, fp8;
+    bool cuda, profile, fp8, fusion;
 } job;
+
+/* One way to compute a network. */
+typedef struct way {
+    const char *name; /* NULL: nothing is compared */
+    zn_precision math;
+    bool fused;
+    const zn_fp8_layers *fp8; /* the layers that multiply FP8 numbers, or NULL */
+} way;
 
 /* ---- the networks ---- */
 
@@ -141,7 +150,7 @@ static zn_status compare(zn_exec *e, zn_node *out, reference *r)
     return ZN_OK;
 }
 
-static zn_status measure(const job *j, zn_exec *e, zn_device *device, const char *math, zn_node *out, reference *r)
+static zn_status measure(const job *j, zn_exec *e, zn_device *device, const way *w, zn_node *out, reference *r)
 {
     double cpu[MAX_RUNS], wall[MAX_RUNS], flops = 0;
     if (device)
@@ -154,7 +163,7 @@ static zn_status measure(const job *j, zn_exec *e, zn_device *device, const char
         wall[i] = 1e-3 * (zn_clock_ms() - start);
         cpu[i] = cpu_seconds() - start_cpu;
     }
-    if (j->fp8)
+    if (w->name)
         ZN_TRY(compare(e, out, r));
     if (j->profile) {
         print_profile(e);
@@ -168,8 +177,8 @@ static zn_status measure(const job *j, zn_exec *e, zn_device *device, const char
            flops * 1e-9, (double)zn_exec_activation_bytes(e) / 1048576.0, (double)usage.ru_maxrss / 1024.0);
     print_numbers("cpu_s", cpu, j->runs);
     print_numbers("wall_s", wall, j->runs);
-    if (math)
-        printf(", \"math\": \"%s\"", math);
+    if (w->name)
+        printf(", \"math\": \"%s\"", w->name);
     if (r->error >= 0)
         printf(", \"error\": %.3e", r->error);
     printf("}\n");
@@ -177,9 +186,9 @@ static zn_status measure(const job *j, zn_exec *e, zn_device *device, const char
     return ZN_OK;
 }
 
-/* Builds, runs and frees a network. fp8: the layers that multiply FP8 numbers, or NULL. */
+/* Builds, runs and frees a network. */
 static zn_status run_network(const job *j, const struct part *p, const zn_weights *const *files, zn_pool *pool,
-                             zn_device *device, const zn_fp8_layers *fp8, reference *r)
+                             zn_device *device, const way *w, reference *r)
 {
     zn_exec *e = NULL;
     zn_node *out;
@@ -189,13 +198,13 @@ static zn_status run_network(const job *j, const struct part *p, const zn_weight
         return status;
     ZN_TRY_DONE(p->build(j, files, g, &out));
     zn_graph_fuse(g, &out, 1);
-    if (device)
+    if (device && w->fused)
         zn_graph_fuse_tokens(g, &out, 1);
-    if (fp8)
-        zn_graph_use_fp8(g, &out, 1, &(zn_fp8_choice){ .uses = zn_fp8_layers_use, .user = fp8 });
+    if (w->fp8)
+        zn_graph_use_fp8(g, &out, 1, &(zn_fp8_choice){ .uses = zn_fp8_layers_use, .user = w->fp8 });
     const zn_exec_options options = { .pool = pool,
                                       .device = device,
-                                      .math = j->cuda ? ZN_PRECISION_BF16 : ZN_PRECISION_INT8,
+                                      .math = w->math,
                                       .whole = j->cuda,
                                       .resident = j->cuda,
                                       .profile = j->profile || !j->cuda };
@@ -203,7 +212,7 @@ static zn_status run_network(const job *j, const struct part *p, const zn_weight
     for (int i = 0; i < zn_graph_count(g) && p->floats; i++)
         if (zn_graph_at(g, i)->op == &zn_op_input)
             fill(zn_graph_at(g, i));
-    status = measure(j, e, device, fp8 ? "fp8" : j->fp8 ? "bf16" : NULL, out, r);
+    status = measure(j, e, device, w, out, r);
 done:
     zn_exec_free(e);
     zn_graph_free(g);
@@ -223,11 +232,16 @@ static zn_status run(const job *j, const struct part *p)
     ZN_TRY_DONE(zn_pool_new(j->threads, &pool));
     if (j->cuda)
         ZN_TRY_DONE(zn_device_open("cuda", &device));
-    ZN_TRY_DONE(run_network(j, p, files, pool, device, NULL, &r));
-    if (j->fp8) {
+    if (j->fp8)
         ZN_TRY_DONE(zn_fp8_layers_open(j->file, &layers));
-        ZN_TRY_DONE(run_network(j, p, files, pool, device, &layers, &r));
-    }
+    const way alone = { .math = j->cuda ? ZN_PRECISION_BF16 : ZN_PRECISION_INT8, .fused = true };
+    const way fp8[] = { { "bf16", ZN_PRECISION_BF16, true, NULL }, { "fp8", ZN_PRECISION_BF16, true, &layers } };
+    const way fusion[] = { { "f32", ZN_PRECISION_F32, false, NULL },
+                           { "bf16, op by op", ZN_PRECISION_BF16, false, NULL },
+                           { "bf16, fused", ZN_PRECISION_BF16, true, NULL } };
+    const way *ways = j->fp8 ? fp8 : j->fusion ? fusion : &alone;
+    for (int i = 0; i < (j->fp8 ? 2 : j->fusion ? 3 : 1); i++)
+        ZN_TRY_DONE(run_network(j, p, files, pool, device, &ways[i], &r));
 done:
     zn_fp8_layers_close(&layers);
     zn_free(r.data);
@@ -241,12 +255,13 @@ int main(int argc, char **argv)
 {
     if (argc < 6) {
         fprintf(stderr,
-                "usage: generate-parts text|step|decode FILE SIZE THREADS RUNS [cuda [fp8]] [profile] [LAYERS]\n");
+                "usage: generate-parts text|step|decode FILE SIZE THREADS RUNS [cuda [fp8|fusion]] [profile] [LAYERS]\n");
         return 2;
     }
     const bool cuda = argc > 6 && strcmp(argv[6], "cuda") == 0;
     const bool fp8 = cuda && argc > 7 && strcmp(argv[7], "fp8") == 0;
-    const int next = 6 + cuda + fp8;
+    const bool fusion = cuda && argc > 7 && strcmp(argv[7], "fusion") == 0;
+    const int next = 6 + cuda + (fp8 || fusion);
     const bool profile = argc > next && strcmp(argv[next], "profile") == 0;
     const job j = { .part = argv[1],
                     .file = argv[2],
@@ -256,6 +271,7 @@ int main(int argc, char **argv)
                     .layers = argc > next + profile ? atoi(argv[next + profile]) : 0,
                     .cuda = cuda,
                     .fp8 = fp8,
+                    .fusion = fusion,
                     .profile = profile };
     const struct part *p = NULL;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
