@@ -153,8 +153,11 @@ zn_status zn_factored_find(const zn_weights *file, const char *layer, int64_t ou
     for (int64_t i = 0; i < zn_weights_count(file) && count <= ZN_LINKS; i++)
         if (is_factor(zn_weights_at(file, i), layer))
             found[count++] = zn_weights_at(file, i);
-    if (count < 2) /* one is no chain: the tensor of the whole is missing */
+    if (!count)
         return ZN_OK;
+    if (count == 1)
+        return ZN_FAIL(ZN_EFORMAT, "tensor '%s.weight' is missing, and of its factors only '%s' is there", layer,
+                       found[0]->name);
     if (count > ZN_LINKS)
         return ZN_FAIL(ZN_EUNSUPPORTED, "'%s' is kept as more than %d convolutions", layer, ZN_LINKS);
     ZN_TRY(order(found, count, layer, out, in, &k));
