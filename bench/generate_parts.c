@@ -254,8 +254,9 @@ done:
 int main(int argc, char **argv)
 {
     if (argc < 6) {
-        fprintf(stderr,
-                "usage: generate-parts text|step|decode FILE SIZE THREADS RUNS [cuda [fp8|fusion]] [profile] [LAYERS]\n");
+        fprintf(
+            stderr,
+            "usage: generate-parts text|step|decode FILE SIZE THREADS RUNS [cuda [fp8|fusion]] [profile] [LAYERS]\n");
         return 2;
     }
     const bool cuda = argc > 6 && strcmp(argv[6], "cuda") == 0;
