@@ -143,6 +143,20 @@ struct f16_pair {
         asm("cvt.rn.f16x2.f32 %0, %1, %2;\n" : "=r"(pair) : "f"(high), "f"(low));
         return pair;
     }
+    /* a b + c of both numbers. */
+    static __device__ uint32_t multiply_add(uint32_t a, uint32_t b, uint32_t c)
+    {
+        uint32_t pair;
+        asm("fma.rn.f16x2 %0, %1, %2, %3;\n" : "=r"(pair) : "r"(a), "r"(b), "r"(c));
+        return pair;
+    }
+    /* The largest number instead of infinity. */
+    static __device__ uint32_t of_finite(float low, float high)
+    {
+        uint32_t pair;
+        asm("cvt.rn.satfinite.f16x2.f32 %0, %1, %2;\n" : "=r"(pair) : "f"(high), "f"(low));
+        return pair;
+    }
     static __device__ void multiply_add(float c[4], const uint32_t a[4], const uint32_t b[2])
     {
         asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "

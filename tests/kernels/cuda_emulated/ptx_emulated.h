@@ -50,6 +50,12 @@ struct f16_pair {
     static float low(uint32_t pair) { return emulated_from_f16((uint16_t)pair); }
     static float high(uint32_t pair) { return emulated_from_f16((uint16_t)(pair >> 16)); }
     static uint32_t of(float low, float high) { return emulated_f16(low, high); }
+    static uint32_t multiply_add(uint32_t a, uint32_t b, uint32_t c)
+    {
+        return of(low(a) * low(b) + low(c), high(a) * high(b) + high(c));
+    }
+    static float finite(float x) { return x > 65504 ? 65504 : x < -65504 ? -65504 : x; /* NaN passes */ }
+    static uint32_t of_finite(float low, float high) { return emulated_f16(finite(low), finite(high)); }
     static void multiply_add(float c[4], const uint32_t a[4], const uint32_t b[2])
     {
         emulated_multiply_add_16(c, a, b, false);
