@@ -216,15 +216,17 @@ static zn_status render_one(const change *c, diffusion *d, const parts *p, int i
 {
     zn_diffae *net = diffusion_net(d->s);
     const size_t width = (size_t)zn_diffae_width(net);
-    float *moved = must_alloc(NULL, (width + (size_t)zn_diffae_attribute_count(net)) * sizeof *moved),
-          *scores = moved + width;
+    const size_t classes = (size_t)zn_diffae_attribute_count(net);
+    float *moved = must_alloc(NULL, (width + classes + zn_diffae_noise_size(net, 1)) * sizeof *moved),
+          *scores = moved + width, *noise = scores + classes;
     zn_status status = move(c, net, p->cond, i, moved);
     if (status == ZN_OK)
         status = zn_diffae_judge(net, moved, scores);
-    if (status == ZN_OK) {
-        c->asked[i] = (double)scores[c->row];
-        status = diffusion_render(d, moved, p->noise, 0, picture);
-    }
+    c->asked[i] = status == ZN_OK ? (double)scores[c->row] : 0;
+    if (status == ZN_OK && c->o->imagine)
+        status = zn_diffae_loosen(net, p->noise, fabs(c->amounts[i]), c->o->seed, noise);
+    if (status == ZN_OK)
+        status = diffusion_render(d, moved, c->o->imagine ? noise : p->noise, 0, picture);
     if (status == ZN_OK && p->picture->grey)
         zn_image_make_grey(*picture);
     if (status == ZN_OK && (status = judge_image(net, *picture, moved, scores)) != ZN_OK) {

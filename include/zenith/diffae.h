@@ -74,10 +74,13 @@ ZN_API ZN_MUST_USE zn_status zn_diffae_move(const zn_diffae *d, const float *con
 /* A condition to move to for changes that are too large for zn_diffae_move, such as a cat to a dog: the latent net
  * imagines conditions (steps: 50 are enough), and the mean is taken of those that resemble cond most among those that
  * show the attribute most (shown is 0: least). Needs latent net and classifier. zn_diffae_approach goes there: share 0
- * is cond, 1 the goal. out may be cond. */
+ * is cond, 1 the goal. out may be cond. zn_diffae_loosen gives the noise to go with it: the noise of an image holds its
+ * shape, so part of it is replaced by noise drawn by seed, none at share 0 and half at 1 or more. out may be noise. */
 ZN_API ZN_MUST_USE zn_status zn_diffae_goal(zn_diffae *d, const float *cond, const char *attribute, int shown,
                                             int steps, uint64_t seed, float *out);
 ZN_API void zn_diffae_approach(const zn_diffae *d, const float *cond, const float *goal, double share, float *out);
+ZN_API ZN_MUST_USE zn_status zn_diffae_loosen(const zn_diffae *d, const float *noise, double share, uint64_t seed,
+                                              float *out);
 /* Names of the classifier's attributes: index 0, 1, ...; NULL after the last. A file without names is assumed to be one
  * of the original's, with the attributes of CelebA. */
 ZN_API const char *zn_diffae_attribute(const zn_diffae *d, int index);

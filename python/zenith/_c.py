@@ -1436,6 +1436,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "zn_diffae_move": (c_int, [POINTER(zn_diffae), POINTER(c_float), c_char_p, c_double, POINTER(c_float)]),
     "zn_diffae_goal": (c_int, [POINTER(zn_diffae), POINTER(c_float), c_char_p, c_int, c_int, c_uint64, POINTER(c_float)]),
     "zn_diffae_approach": (None, [POINTER(zn_diffae), POINTER(c_float), POINTER(c_float), c_double, POINTER(c_float)]),
+    "zn_diffae_loosen": (c_int, [POINTER(zn_diffae), POINTER(c_float), c_double, c_uint64, POINTER(c_float)]),
     "zn_diffae_attribute": (c_char_p, [POINTER(zn_diffae), c_int]),
     "zn_diffae_find_attribute": (c_int, [POINTER(zn_diffae), c_char_p, POINTER(c_int)]),
     "zn_diffae_attribute_count": (c_int, [POINTER(zn_diffae)]),

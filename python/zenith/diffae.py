@@ -109,6 +109,15 @@ class DiffAE(Computing):
         lib.zn_diffae_approach(self.pointer, pointer, end, share, out.data)
         return out
 
+    def loosen(self, noise: Any, share: float, *, seed: int = 0) -> Array:
+        """The noise of an image for a condition on the way to a goal: part of it is replaced by noise drawn by the
+        seed, none at share 0 and half at 1."""
+        each = int(lib.zn_diffae_noise_size(self.pointer, 1))
+        pointer, _keep = floats(noise, each, "the noise")
+        out = Array(self._noise_shape(1))
+        self._run(lib.zn_diffae_loosen, pointer, share, seed, out.data)
+        return out
+
     def edit(self, photo: ImageLike, attribute: str, *amounts: float, imagine: bool = False, steps: int = 100,
              encode_steps: int = 250, seed: int = 0) -> List[Image]:
         """The centre of a photo with more of an attribute, or less: one image for each amount (0.3). An amount of 0
@@ -119,7 +128,8 @@ class DiffAE(Computing):
         condition = self.encode(image)
         goals: Dict[bool, Array] = {}
         conditions, out = [], []
-        for amount in amounts or (1.0 if imagine else 0.3,):
+        amounts = amounts or (1.0 if imagine else 0.3,)
+        for amount in amounts:
             if not imagine:
                 conditions.append(self.move(condition, attribute, amount))
                 continue
@@ -128,8 +138,9 @@ class DiffAE(Computing):
                 goals[shown] = self.goal(condition, attribute, shown=shown, seed=seed)
             conditions.append(self.approach(condition, goals[shown], abs(amount)) if amount else condition)
         noise = self.invert(image, condition, steps=encode_steps) if encode_steps else self.noise(seed=seed)
-        for moved in conditions:
-            out += self.render(moved, noise, steps=steps)
+        for moved, amount in zip(conditions, amounts):
+            with_it = self.loosen(noise, abs(amount), seed=seed) if imagine else noise
+            out += self.render(moved, with_it, steps=steps)
             if image.grey:
                 lib.zn_image_make_grey(Borrowed(out[-1]).pointer)
         return out

@@ -225,13 +225,16 @@ static zn_status judge(course *c, const float *cond, int index, double *score)
     return status;
 }
 
-/* Image i, whose condition is written to `moved`. */
-static zn_status edit_image(course *c, const parts *p, change *to, int i, float *moved)
+/* Image i. moved and noise have room for its condition and noise. */
+static zn_status edit_image(course *c, const parts *p, change *to, int i, float *moved, float *noise)
 {
     zn_image *image = NULL;
+    const int imagine = c->job->o.imagine;
     ZN_TRY(move(c, p->cond, to, i, moved));
     ZN_TRY(judge(c, moved, to->index, &to->asked[i]));
-    zn_status status = render_result(c, moved, p->noise, p->image->grey, &image);
+    if (imagine)
+        ZN_TRY(zn_diffae_loosen(c->net, p->noise, fabs(to->amounts[i]), c->job->o.seed, noise));
+    zn_status status = render_result(c, moved, imagine ? noise : p->noise, p->image->grey, &image);
     if (status == ZN_OK)
         status = zn_diffae_encode(c->net, image, moved);
     zn_image_free(image);
@@ -240,10 +243,11 @@ static zn_status edit_image(course *c, const parts *p, change *to, int i, float 
 
 static zn_status edit_images(course *c, const parts *p, change *to)
 {
-    float *moved = must_alloc(NULL, (size_t)zn_diffae_width(c->net) * sizeof *moved);
+    const size_t width = (size_t)zn_diffae_width(c->net);
+    float *moved = must_alloc(NULL, (width + zn_diffae_noise_size(c->net, 1)) * sizeof *moved);
     zn_status status = find_goals(c, p->cond, to);
     for (int i = 0; i < to->count && status == ZN_OK; i++)
-        status = edit_image(c, p, to, i, moved);
+        status = edit_image(c, p, to, i, moved, moved + width);
     free(moved);
     return status;
 }

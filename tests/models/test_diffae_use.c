@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <zenith/diffae.h>
 
@@ -126,6 +127,43 @@ static void conditions_are_judged(void **state)
     zn_model_free(m);
 }
 
+/* Noise on the way to a goal: the image's own at 0, equally far from it and from fresh noise at 1, of the same length.
+ */
+static void noise_is_half_fresh_at_a_goal(void **state)
+{
+    (void)state;
+    zn_model *m = small_diffae(true);
+    zn_diffae *d;
+    assert_int_equal(zn_diffae_new(m, NULL, &d), ZN_OK);
+    const size_t count = zn_diffae_noise_size(d, 1);
+    float *own = calloc(count, sizeof *own), *fresh = calloc(count, sizeof *fresh), *out = calloc(count, sizeof *out),
+          *beyond = calloc(count, sizeof *beyond);
+    zn_diffae_noise(d, 1, 4, own);
+    zn_diffae_noise(d, 1, 9, fresh);
+    assert_int_equal(zn_diffae_loosen(d, own, 0, 9, out), ZN_OK);
+    assert_memory_equal(out, own, count * sizeof *own);
+    assert_int_equal(zn_diffae_loosen(d, own, 1, 9, out), ZN_OK);
+    double to_own = 0, to_fresh = 0, length = 0;
+    for (size_t i = 0; i < count; i++) {
+        to_own += (double)out[i] * (double)own[i];
+        to_fresh += (double)out[i] * (double)fresh[i];
+        length += (double)out[i] * (double)out[i];
+    }
+    assert_float_equal(to_own / (double)count, to_fresh / (double)count, 0.05);
+    assert_float_equal(length / (double)count, 1, 0.1);
+    assert_int_equal(zn_diffae_loosen(d, own, 3, 9, beyond), ZN_OK);
+    assert_memory_equal(beyond, out, count * sizeof *out);
+    assert_int_equal(zn_diffae_loosen(d, own, 1, 4, out), ZN_OK); /* the same noise: --random-noise */
+    for (size_t i = 0; i < count; i++)
+        assert_float_equal(out[i], own[i], 1e-5);
+    free(own);
+    free(fresh);
+    free(out);
+    free(beyond);
+    zn_diffae_free(d);
+    zn_model_free(m);
+}
+
 /* What the latent net imagines as a goal shows the attribute, or does not, and is near: that of a condition that shows
  * nothing else differs from that of another one. */
 static void goals_show_what_is_asked(void **state)
@@ -222,8 +260,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_do_not_matter),    cmocka_unit_test(pictures_do_not_matter_to_each_other),
-        cmocka_unit_test(conditions_are_judged),    cmocka_unit_test(goals_show_what_is_asked),
-        cmocka_unit_test(possible_steps_are_known), cmocka_unit_test(what_cannot_be_is_said),
+        cmocka_unit_test(conditions_are_judged),    cmocka_unit_test(noise_is_half_fresh_at_a_goal),
+        cmocka_unit_test(goals_show_what_is_asked), cmocka_unit_test(possible_steps_are_known),
+        cmocka_unit_test(what_cannot_be_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -150,7 +150,11 @@ zn_status zn_diffae_move(const zn_diffae *d, const float *cond, const char *attr
 /* How many conditions are imagined, how many of them that show the attribute most are looked at, and of how many of the
  * most similar ones the mean is taken: one alone may be a bad image, and the mean of all would not resemble the first.
  */
-enum { IMAGINED = 512, SHOWING = 64, SIMILAR = 12 };
+enum { IMAGINED = 1024, SHOWING = 64, SIMILAR = 12 };
+
+/* The share of the way from the noise of an image to fresh noise: with less the shape of the image stays, with more its
+ * pose is lost. */
+static const double FRESH = 0.5;
 
 typedef struct ranked {
     double rank; /* smaller comes first */
@@ -238,6 +242,17 @@ zn_status zn_diffae_goal(zn_diffae *d, const float *cond, const char *attribute,
 void zn_diffae_approach(const zn_diffae *d, const float *cond, const float *goal, double share, float *out)
 {
     zn_lerp(cond, goal, share, out, zn_diffae_width(d));
+}
+
+zn_status zn_diffae_loosen(const zn_diffae *d, const float *noise, double share, uint64_t seed, float *out)
+{
+    const size_t count = zn_diffae_noise_size(d, 1);
+    float *fresh;
+    ZN_TRY(zn_alloc_for("noise", sizeof *fresh * count, (void **)&fresh));
+    zn_diffae_noise(d, 1, seed, fresh);
+    zn_slerp(noise, fresh, FRESH * fmin(fmax(share, 0), 1), out, (int64_t)count);
+    zn_free(fresh);
+    return ZN_OK;
 }
 
 void zn_diffae_between(const zn_diffae *d, const float *cond_a, const float *noise_a, const float *cond_b,
