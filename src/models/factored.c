@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { AXES = 3 };
+enum { AXES = 3, MOST = 1 << 20 };
 
 /* A convolution by its shape: [out,in], [out,in,frames], [out,in,rows,columns] or [out,in,frames,rows,columns]. */
 typedef struct kernel {
@@ -35,6 +35,9 @@ static int64_t taps_of(const kernel *k) { return k->side[0] * k->side[1] * k->si
 static bool is_factor(const zn_weight *w, const char *layer)
 {
     const size_t length = strlen(layer);
+    for (int i = 0; i < w->rank; i++)
+        if (w->shape[i] < 1 || w->shape[i] > MOST)
+            return false;
     return w->rank >= 2 && w->rank <= 5 && strncmp(w->name, layer, length) == 0 && w->name[length] == '.' &&
            strcmp(w->name + length, ".weight") != 0 && !strstr(w->name + length, "scale");
 }

@@ -386,6 +386,8 @@ static void what_makes_no_convolution_is_refused(void **state)
     find_chain(NULL, NULL, 0, 8, 16, ZN_OK, NULL);
     find_chain((zn_shape[]){ kernel }, named, 1, 8, 16, ZN_EFORMAT,
                "tensor 'a.b.weight' is missing, and of its factors only 'a.b.U' is there");
+    find_chain((zn_shape[]){ kernel, ZN_SHAPE(8, 0, 1, 1, 1) }, named, 2, 8, 16, ZN_EFORMAT,
+               "tensor 'a.b.weight' is missing, and of its factors only 'a.b.U' is there");
     find_chain((zn_shape[]){ kernel, ZN_SHAPE(8, 5, 1, 1, 1) }, named, 2, 8, 16, ZN_ESHAPE,
                "the factors of 'a.b' do not make one convolution from 16 channels to 8: 'U' 4x16x3x3x3 and 'V' "
                "8x5x1x1x1");
