@@ -85,7 +85,7 @@ complete -c zenith -n '__zenith_command_is dataset' -l heldout -x -d 'info: perc
 complete -c zenith -n '__zenith_command_is dataset' -l format -x -a 'jpg png webp' -d 'build: store images as jpg, png or webp (jpg)'
 complete -c zenith -n '__zenith_command_is distill' -l teacher -r -a '(zenith models --names 2>/dev/null)' -d 'weights to learn from: name, file or folder'
 complete -c zenith -n '__zenith_command_is distill' -l student -x -a 'zenith-r zenith-r-wide zenith-f2 taesd-half taew2_1 taew2_2' -d 'zenith-r, zenith-r-wide, zenith-f2, taesd-half, taew2_1, taew2_2 or a .yaml file'
-complete -c zenith -n '__zenith_command_is distill' -l clips -d 'learn from clips, for a student that supports video: taew2_1'
+complete -c zenith -n '__zenith_command_is distill' -l clips -d 'learn from clips, for a student that supports video: taew2_1 or taew2_2'
 complete -c zenith -n '__zenith_command_is restore upscale' -s o -l output -r -d 'file or folder to write'
 complete -c zenith -n '__zenith_command_is upscale' -l scale -x -a '2 4' -d 'how many times the width and height become (2)'
 complete -c zenith -n '__zenith_command_is restore' -l strength -x -d 'share of the restoration, up to 1: less keeps more of the input (1)'

@@ -133,7 +133,7 @@ const option option_table[] = {
       CMD_DISTILL, 0, value_text, AT(teacher) },
     { "student", 0, "NAME", "zenith-r, zenith-r-wide, zenith-f2, taesd-half, taew2_1, taew2_2 or a .yaml file", "zenith-r, zenith-r-wide, zenith-f2, taesd-half, taew2_1, taew2_2 or a .yaml file",
       CMD_DISTILL, 0, value_text, AT(student) },
-    { "clips", 0, NULL, "learn from clips, for a student that supports video: taew2_1", NULL,
+    { "clips", 0, NULL, "learn from clips, for a student that supports video: taew2_1 or taew2_2", NULL,
       CMD_DISTILL, 0, NULL, AT(on_clips) },
     { "output", 'o', "PATH", "file or folder to write", "a path",
       RESTORES, 0, value_text, AT(output) },
