@@ -633,6 +633,9 @@ def measure(a, row, peers):
 
 def make_weights(a, names):
     """False if they cannot be written."""
+    files = ["tokenizer.json"] + [f"{name}.safetensors" for name in names]
+    if all(os.path.exists(os.path.join(a.weights, file)) for file in files):
+        return True
     begin = time.monotonic()
     done = subprocess.run([sys.executable, os.path.join(HERE, "cuda_weights.py"), a.weights, *names], capture_output=True, text=True)
     if done.returncode:
