@@ -6,6 +6,7 @@
  * 4) therefore reads 8 neighbouring channels of pixel g, 8q to 8q+7 of 32, and uses them as its parts of two products
  * of 16 channels. Columns are exchanged in the same way: of 32 neighbouring ones, a lane gets 8q to 8q+7. */
 #include "kernels/cuda/basic/unpack.h"
+#include "kernels/cuda/early.h"
 #include "kernels/cuda/half.h"
 #include "kernels/cuda/vector.h"
 
@@ -143,6 +144,7 @@ __global__ void __launch_bounds__(THIN_THREADS, COLUMNS == 64 && NEAR ? 2 : 3) m
     const uint16_t *from[2];
     int64_t at[2];
     bool is_there[2];
+    wait_for_last();
     eight x[AHEAD][2], near[NEAR ? GROUPS : 1][2] = {};
 #pragma unroll
     for (int h = 0; h < 2; h++) {
@@ -239,8 +241,8 @@ template <typename T, int CHUNK, int COLUMNS, bool SHUFFLE> static void launch_p
                                           : multiply_thin<T, CHUNK, COLUMNS, false, SHUFFLE>;
     const int64_t pixels = WARPS * FRAGMENT;
     const dim3 grid((unsigned)((t.pixels + pixels - 1) / pixels), (unsigned)(t.a.s.cout / COLUMNS));
-    launch(d, kernel, grid, THIN_THREADS,
-           sizeof(float) * COLUMNS + sizeof(uint16_t) * (size_t)t.a.s.cin * (COLUMNS + SPARE), t);
+    launch_early(d, kernel, grid, THIN_THREADS,
+                 sizeof(float) * COLUMNS + sizeof(uint16_t) * (size_t)t.a.s.cin * (COLUMNS + SPARE), t);
 }
 
 template <typename T, int CHUNK, int COLUMNS> static void launch_columns(zn_device *d, const thin_task &t)

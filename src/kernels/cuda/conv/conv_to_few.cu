@@ -2,6 +2,7 @@
  * reads. The weights are in registers; the pixels of a tile and its border in shared memory, of which a warp reads a
  * fragment of 16 pixels of a row once for all results above, at and below it. */
 #include "kernels/cuda/basic/unpack.h"
+#include "kernels/cuda/early.h"
 #include "kernels/cuda/half.h"
 #include "kernels/cuda/vector.h"
 
@@ -41,6 +42,7 @@ template <typename T, int CIN> __global__ void __launch_bounds__(FEW_THREADS, CI
     const int tile = (int)blockIdx.x, top = tile / t.across % t.down * HIGH, left = tile % t.across * WIDE;
     const int64_t image = tile / (t.down * t.across) * (int64_t)s.h * s.w;
     const uint16_t *const map = reinterpret_cast<const uint16_t *>(t.a.x);
+    wait_for_last();
     for (int i = (int)threadIdx.x; i < TAPS * CIN; i += FEW_THREADS)
         copy_async<16>(reinterpret_cast<float *>(weights + i * COLUMNS),
                        reinterpret_cast<const float *>(static_cast<const uint16_t *>(t.a.packed) + i * COLUMNS), true);
@@ -96,8 +98,8 @@ template <typename T, int CIN> __global__ void __launch_bounds__(FEW_THREADS, CI
 template <typename T, int CIN> static void launch_channels(zn_device *d, const to_few_task &t)
 {
     void (*const kernel)(to_few_task) = to_few<T, CIN>;
-    launch(d, kernel, dim3((unsigned)(t.a.s.n * t.down * t.across)), FEW_THREADS,
-           sizeof(uint16_t) * (BORDER * (CIN + SPARE) + TAPS * CIN * COLUMNS), t);
+    launch_early(d, kernel, dim3((unsigned)(t.a.s.n * t.down * t.across)), FEW_THREADS,
+                 sizeof(uint16_t) * (BORDER * (CIN + SPARE) + TAPS * CIN * COLUMNS), t);
 }
 
 template <typename T> static void launch_to_few(zn_device *d, const void *args, zn_type type)

@@ -6,6 +6,7 @@
  * numbers. The gains are part of the taps, two channels are added at once. */
 #include "kernels/cuda/spectral/lite_head.h"
 
+#include "kernels/cuda/early.h"
 #include "kernels/cuda/half.h"
 #include "kernels/cuda/quick.h"
 #include "kernels/cuda/vector.h"
@@ -266,6 +267,7 @@ __global__ void __launch_bounds__(THREADS, P::C == 256   ? 2
     const int tile = (int)blockIdx.x, map = t.down * t.across, q = (int)threadIdx.x % 4;
     const place at = { tile / map, tile % map / t.across * P::HIGH, tile % t.across * P::WIDE };
     eight raw[P::TURNS];
+    wait_for_last();
     load_tile<P>(t, at, raw);
     load_taps<P>(t, taps);
     load_weights<P>(t, weights);
@@ -301,7 +303,7 @@ template <int C, typename T> static void launch_head(zn_device *d, half_head_tas
     void (*const kernel)(half_head_task) = half_head<P, T>;
     t.down = (t.a.h + P::HIGH - 1) / P::HIGH;
     t.across = (t.a.wide + P::WIDE - 1) / P::WIDE;
-    launch(d, kernel, dim3((unsigned)(t.a.n * t.down * t.across)), THREADS, sizeof(uint16_t) * P::SHARED, t);
+    launch_early(d, kernel, dim3((unsigned)(t.a.n * t.down * t.across)), THREADS, sizeof(uint16_t) * P::SHARED, t);
 }
 
 template <typename T> static void launch_type(zn_device *d, const half_head_task &t)

@@ -7,6 +7,7 @@
  * maps are bf16: f16 has three more bits, and what would not fit becomes the largest number. */
 #include "kernels/cuda/spectral/square_half.h"
 
+#include "kernels/cuda/early.h"
 #include "kernels/cuda/half.h"
 #include "kernels/cuda/quick.h"
 #include "kernels/cuda/spectral/butterfly.h"
@@ -18,7 +19,7 @@ extern "C" {
 
 /* PIECE: channels of a line. ROW: numbers from a row of the square to the next; 8 are spare, so that lines below each
  * other use different banks. */
-enum { SIDE = 32, PIECE = 8, ROW = SIDE * PIECE + 8, SQUARE = SIDE * ROW };
+enum { SIDE = 32, PIECE = 8, ROW = SIDE * PIECE + 8, SQUARE = SIDE * ROW, WARPS = 8 };
 
 struct half_square_task {
     zn_tile_square_args a;
@@ -29,14 +30,8 @@ struct half_square_task {
 /* A thread block has 8 channels, and the lines of a fragment are neighbours; or, if WIDE, it has 16, and they are two
  * pieces of one line. Neighbouring pairs of channels are then in different pieces, so that the results of a lane are
  * four neighbouring channels. */
-template <bool WIDE, int WARPS_> struct square_plan {
-    enum {
-        WARPS = WARPS_,
-        PIECES = WIDE ? 2 : 1,
-        CHANNELS = PIECES * PIECE,
-        FRAGMENTS = SIDE * PIECES / 2,
-        EACH = FRAGMENTS / WARPS
-    };
+template <bool WIDE> struct square_plan {
+    enum { PIECES = WIDE ? 2 : 1, CHANNELS = PIECES * PIECE, FRAGMENTS = SIDE * PIECES / 2, EACH = FRAGMENTS / WARPS };
     /* The channel at a position of a piece. */
     static __device__ int channel(int piece, int at) { return WIDE ? at / 2 * 4 + 2 * piece + at % 2 : at; }
 };
@@ -192,7 +187,7 @@ static __device__ int source_of(int i, int n) { return (unsigned)i < (unsigned)n
 template <typename P, typename F>
 static __device__ void load_square(const half_square_task &t, const place &at, uint16_t *square, F meanwhile)
 {
-    enum { TURN = P::WARPS / P::PIECES, TURNS = SIDE / TURN }; /* rows at a time */
+    enum { TURN = WARPS / P::PIECES, TURNS = SIDE / TURN }; /* rows at a time */
     const int half = (int)threadIdx.x % P::PIECES, column = (int)threadIdx.x / P::PIECES % SIDE;
     const int first = (int)threadIdx.x / (P::PIECES * SIDE);
     const int64_t row = (int64_t)t.a.wide * t.a.channels;
@@ -223,7 +218,7 @@ template <typename P> static __device__ int line_of(int fragment, int u, int apa
 }
 
 template <typename P, typename T>
-__global__ void __launch_bounds__(P::WARPS * 32, P::PIECES == 2 ? 3 : 32 / P::WARPS) half_square(half_square_task t)
+__global__ void __launch_bounds__(WARPS * 32, P::PIECES == 2 ? 3 : 4) half_square(half_square_task t)
 {
     extern __shared__ __align__(16) float zn_cuda_shared[];
     uint16_t *const square = reinterpret_cast<uint16_t *>(zn_cuda_shared);
@@ -234,6 +229,7 @@ __global__ void __launch_bounds__(P::WARPS * 32, P::PIECES == 2 ? 3 : 32 / P::WA
     const int lane = (int)threadIdx.x % 32, g = lane / 4, q = lane % 4, warp = (int)threadIdx.x / 32;
     const int lane_line = lane / 8 % 2, lane_pixel = lane % 8 + lane / 16 * 8; /* for load_four */
     float *const parameters = zn_cuda_shared + SQUARE * P::PIECES / 2;
+    wait_for_last();
     load_square<P>(t, at, square, [&] { load_parameters<P>(t, at, parameters); });
     __syncthreads();
 #pragma unroll 1
@@ -287,8 +283,8 @@ template <typename P, typename T> static void launch_plan(zn_device *d, half_squ
 {
     void (*const kernel)(half_square_task) = half_square<P, T>;
     t.chunks = t.a.channels / P::CHANNELS;
-    launch(d, kernel, dim3((unsigned)((int64_t)t.a.n * t.down * t.across * t.chunks)), P::WARPS * 32,
-           P::PIECES * (sizeof(uint16_t) * SQUARE + sizeof(float) * 2 * PARAMETERS), t);
+    launch_early(d, kernel, dim3((unsigned)((int64_t)t.a.n * t.down * t.across * t.chunks)), WARPS * 32,
+                 P::PIECES * (sizeof(uint16_t) * SQUARE + sizeof(float) * 2 * PARAMETERS), t);
 }
 
 /* 16 channels, whose results are whole sectors of memory, unless part of the GPU would be idle. */
@@ -296,9 +292,9 @@ template <typename T> static void launch_type(zn_device *d, const half_square_ta
 {
     const int64_t tiles = (int64_t)t.a.n * t.down * t.across;
     if (t.a.channels % 16 == 0 && tiles * (t.a.channels / 16) >= 3 * d->processors / 2)
-        launch_plan<square_plan<true, 8>, T>(d, t);
+        launch_plan<square_plan<true>, T>(d, t);
     else
-        launch_plan<square_plan<false, 16>, T>(d, t);
+        launch_plan<square_plan<false>, T>(d, t);
 }
 
 void zn_cuda_tile_square_half(zn_device *d, const void *args)
