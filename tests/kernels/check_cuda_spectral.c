@@ -121,7 +121,8 @@ void cuda_check_spectral(void)
         check_head(2, 128, 77, 128, ZN_TYPE_BF16);
         check_head(1, 64, 64, 256, ZN_TYPE_BF16);
     }
-    if (strstr("tile_square", cuda_filter)) { /* two channels a thread */
+    if (strstr("tile_square", cuda_filter)) { /* thread blocks of 8 channels, then of 16 */
+        check_square(1, 64, 64, 128, 16, ZN_TYPE_BF16);
         check_square(1, 250, 261, 64, 16, ZN_TYPE_BF16);
         check_square(2, 512, 256, 16, 0, ZN_TYPE_F16);
     }
