@@ -99,6 +99,7 @@ function(zenith_device_sources)
     cuda/conv/conv_frames_wgmma.cu
     cuda/conv/conv_small.cu
     cuda/conv/conv_wgmma.cu
+    cuda/conv/norm_measured.cu
     cuda/conv/conv_grad_wgmma.cu)
   target_sources(zenith_objects PRIVATE cuda/conv/conv.c cuda/conv/conv_grad.c ${sources})
   set_source_files_properties(dispatch.c dispatch_grad.c TARGET_DIRECTORY zenith_objects PROPERTIES COMPILE_DEFINITIONS ZN_CUDA_BUILT)

@@ -111,6 +111,11 @@ typedef struct zn_conv_kernel {
      * and residual have any); and whether it can for this shape of a frame. */
     void (*run_frames)(const void *conv_frames_args, zn_range units);
     bool (*takes_frames)(const zn_conv_shape *s);
+    /* Both or neither: runs a convolution that normalises what it reads and measures what it writes (norm_conv.h), if
+     * all maps have the type of `math`; and in how many blocks it measures a map of its result, for a shape that it can
+     * do this for, else 0. */
+    void (*run_normed)(const void *norm_conv_args, zn_range units);
+    int (*measures)(const zn_conv_shape *s);
     double (*flops)(const zn_conv_shape *s); /* operations actually executed; multiply and add count separately */
     double (*slots)(const zn_conv_shape *s); /* optional: issue slots (ops/slots.h); NULL: half of flops */
     /* Optional: side of the square of outputs that the kernel computes together. The rounding of each output then

@@ -48,6 +48,7 @@ static const struct {
     { "sequences", cuda_check_sequences },
     { "attention", cuda_check_attention },
     { "convs", cuda_check_convs },
+    { "norm-convs", cuda_check_norm_convs },
     { "conv-grads", cuda_check_conv_grads },
     { "matrix", cuda_check_matrix },
     { "prune", cuda_check_prune },

@@ -50,6 +50,7 @@ void cuda_check_elementwise(void); /* check_cuda_elementwise.c */
 void cuda_check_resample(void);    /* check_cuda_resample.c */
 void cuda_check_optim(void);       /* check_cuda_optim.c */
 void cuda_check_convs(void);       /* check_cuda_conv.c */
+void cuda_check_norm_convs(void);  /* check_cuda_norm_conv.c */
 void cuda_check_attention(void);   /* check_cuda_attention.c */
 void cuda_check_conv_grads(void);  /* check_cuda_conv_grad.c */
 void cuda_check_matrix(void);      /* check_cuda_matrix.c */

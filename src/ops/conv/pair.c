@@ -146,5 +146,7 @@ void zn_graph_fuse_pairs(zn_graph *g, zn_node *const *outputs, int count, zn_pre
             if (uses[k] > 0 && can_read_parts(zn_graph_at(g, k), both))
                 read_parts(zn_graph_at(g, k), both, uses);
     }
+    if (uses)
+        zn_fuse_norm_convs(g, uses, cpu);
     zn_free(uses);
 }

@@ -111,6 +111,25 @@ static bool small_pays(const zn_conv_shape *s, const zn_conv_wish *wish)
     return wish->whole && !wish->changing && (int64_t)s->n * s->oh * s->ow <= SMALL;
 }
 
+/* Whether maps can be normalised and measured in whole tiles of this many rows. */
+static bool has_whole_tiles(const zn_conv_shape *s, int rows)
+{
+    enum { WIDE = 8 };
+    const int w = s->up2 ? s->w : s->ow, h = s->up2 ? s->h : s->oh;
+    return s->pad == 1 && s->stride == 1 && s->cin % 64 == 0 && s->cout % 64 == 0 && w % WIDE == 0 && h % rows == 0 &&
+           s->oh == (s->up2 ? 2 : 1) * s->h && s->ow == (s->up2 ? 2 : 1) * s->w;
+}
+static int measures(const zn_conv_shape *s)
+{
+    const int rows = zn_cuda_wide_rows(s);
+    return has_whole_tiles(s, rows) ? s->oh * s->ow / (rows * 8) : 0;
+}
+static int measures_small(const zn_conv_shape *s)
+{
+    const int rows = zn_cuda_small_plan(s).rows / 2;
+    return has_whole_tiles(s, 2 * rows) ? s->oh * s->ow / (rows * 8) : 0;
+}
+
 /* Over frames: on small maps, blocks that compute 256 pixels would leave multiprocessors idle. */
 static bool takes_frames(const zn_conv_shape *s)
 {
@@ -341,6 +360,9 @@ void zn_k_conv_few(const void *conv_args, zn_range rows) { (void)conv_args, (voi
 void zn_k_conv_wgmma_bf16(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
 void zn_k_conv_wgmma_f16(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
 void zn_k_conv_small_bf16(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
+void zn_k_norm_conv(const void *norm_conv_args, zn_range rows) { (void)norm_conv_args, (void)rows; }
+void zn_k_norm_conv_small(const void *norm_conv_args, zn_range rows) { (void)norm_conv_args, (void)rows; }
+void zn_k_norm_conv_up(const void *norm_conv_args, zn_range rows) { (void)norm_conv_args, (void)rows; }
 void zn_k_conv_up_bf16(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
 void zn_k_conv_up_f16(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
 void zn_k_conv_split(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
@@ -475,20 +497,20 @@ const zn_conv_kernel zn_conv_cuda_f16 = { .name = "halo-f16-cuda",
                                           .flops = half_flops };
 
 /* The same weights as above, for the matrix instructions of Hopper GPUs. */
-#define ZN_CONV_HOPPER(title, type, error, packs, packs_on_device, worth, body, over)                                  \
+#define ZN_CONV_HOPPER(title, type, error, packs, packs_on_device, worth, body, over, ...)                             \
     {                                                                                                                  \
         .name = (title), .math = (type), .cpu = ZN_CPU_CUDA | ZN_CPU_HOPPER, .tolerance = (error), .masks = true,      \
         .supports = supports_wide, .narrow = narrow_half, .pays = (worth), .packed_bytes = half_bytes,                 \
         .pack = (packs), .pack_on_device = (packs_on_device), .scratch_bytes = scratch_bytes,                          \
         .workspace_bytes = rounded_x, .units = units, .run = (body), .run_frames = (over),                             \
-        .takes_frames = takes_frames, .flops = half_flops                                                              \
+        .takes_frames = takes_frames, .flops = half_flops, __VA_ARGS__                                                 \
     }
 const zn_conv_kernel zn_conv_hopper_bf16 =
     ZN_CONV_HOPPER("wgmma-bf16-cuda", ZN_PRECISION_BF16, 5e-3f, pack_bf16, zn_k_conv_pack_bf16, NULL,
-                   zn_k_conv_wgmma_bf16, zn_k_conv_frames_bf16);
+                   zn_k_conv_wgmma_bf16, zn_k_conv_frames_bf16, .run_normed = zn_k_norm_conv, .measures = measures);
 const zn_conv_kernel zn_conv_hopper_f16 =
     ZN_CONV_HOPPER("wgmma-f16-cuda", ZN_PRECISION_F16, 6e-4f, pack_f16, zn_k_conv_pack_f16, never_changes,
-                   zn_k_conv_wgmma_f16, zn_k_conv_frames_f16);
+                   zn_k_conv_wgmma_f16, zn_k_conv_frames_f16, .run_normed = NULL);
 
 const zn_conv_kernel zn_conv_hopper_small_bf16 = { .name = "wgmma-small-bf16-cuda",
                                                    .math = ZN_PRECISION_BF16,
@@ -505,6 +527,8 @@ const zn_conv_kernel zn_conv_hopper_small_bf16 = { .name = "wgmma-small-bf16-cud
                                                    .workspace_bytes = small_workspace,
                                                    .units = units,
                                                    .run = zn_k_conv_small_bf16,
+                                                   .run_normed = zn_k_norm_conv_small,
+                                                   .measures = measures_small,
                                                    .flops = half_flops };
 
 /* Of codes, over frames only (zn_conv_of_codes). */
@@ -522,17 +546,19 @@ const zn_conv_kernel zn_conv_hopper_fp8 = { .name = "wgmma-fp8-cuda",
                                             .takes_frames = takes_codes,
                                             .flops = half_flops };
 
-#define ZN_CONV_UP(title, type, error, packs, packs_on_device, worth, body)                                            \
+#define ZN_CONV_UP(title, type, error, packs, packs_on_device, worth, body, ...)                                       \
     {                                                                                                                  \
         .name = (title), .math = (type), .cpu = ZN_CPU_CUDA | ZN_CPU_HOPPER, .tolerance = (error), .masks = true,      \
         .supports = supports_up, .narrow = narrow_half, .pays = (worth), .packed_bytes = up_bytes, .pack = (packs),    \
         .pack_on_device = (packs_on_device), .scratch_bytes = scratch_bytes, .workspace_bytes = rounded_x,             \
-        .units = units, .run = (body), .flops = up_flops                                                               \
+        .units = units, .run = (body), .flops = up_flops, __VA_ARGS__                                                  \
     }
-const zn_conv_kernel zn_conv_hopper_up_bf16 = ZN_CONV_UP("wgmma-up-bf16-cuda", ZN_PRECISION_BF16, 5e-3f, pack_up_bf16,
-                                                         zn_k_conv_pack_up_bf16, NULL, zn_k_conv_up_bf16);
-const zn_conv_kernel zn_conv_hopper_up_f16 = ZN_CONV_UP("wgmma-up-f16-cuda", ZN_PRECISION_F16, 6e-4f, pack_up_f16,
-                                                        zn_k_conv_pack_up_f16, never_changes, zn_k_conv_up_f16);
+const zn_conv_kernel zn_conv_hopper_up_bf16 =
+    ZN_CONV_UP("wgmma-up-bf16-cuda", ZN_PRECISION_BF16, 5e-3f, pack_up_bf16, zn_k_conv_pack_up_bf16, NULL,
+               zn_k_conv_up_bf16, .run_normed = zn_k_norm_conv_up, .measures = measures);
+const zn_conv_kernel zn_conv_hopper_up_f16 =
+    ZN_CONV_UP("wgmma-up-f16-cuda", ZN_PRECISION_F16, 6e-4f, pack_up_f16, zn_k_conv_pack_up_f16, never_changes,
+               zn_k_conv_up_f16, .run_normed = NULL);
 
 /* One product of 11-bit numbers: the precision of f16 with the range of fp32. It serves both 16-bit types where the
  * kernels above do not. */

@@ -93,6 +93,21 @@ static inline zn_cuda_weights zn_cuda_up_weights(const zn_conv_shape *s)
     return p;
 }
 
+/* Rows of the tiles, eight pixels wide, by which conv_wgmma.cu measures a result (kernels/norm_conv.h): as many as keep
+ * this number of multiprocessors busy. The same for any GPU. */
+static inline int zn_cuda_wide_rows(const zn_conv_shape *s)
+{
+    enum { PROCESSORS = 132, WIDE = 8, MOST = 16, LEAST = 4 };
+    const int blocks = (s->up2 ? 4 : 1) * zn_cuda_conv_columns(s) / ZN_CUDA_CONV_COLUMNS;
+    const int64_t most = PROCESSORS > blocks ? PROCESSORS / blocks : 1;
+    const int w = s->up2 ? s->w : s->ow, h = s->up2 ? s->h : s->oh;
+    int rows = MOST;
+    while (rows > LEAST &&
+           (2 * h <= rows || (int64_t)s->n * ((w + WIDE - 1) / WIDE) * ((h + rows - 1) / rows) * 10 < most * 9))
+        rows /= 2;
+    return rows;
+}
+
 /* For full precision: each number is multiplied by a power of two and becomes a sum of two numbers of f16, the second
  * of which is stored 2^11 times as large. Rows are [chunk of cin][tap][part][channel of the chunk]; then a float for
  * each column, by which its results are multiplied. */

@@ -9,8 +9,12 @@
  * result are a group of lines for each tap (with a stride of 2, even columns come before odd ones), so every tap reads
  * the same stage, from another address.
  *
+ * NORMED: what is read may be normalised (kernels/norm_conv.h). The warps that copy then change a stage in shared
+ * memory when its pixels have arrived, one stage ahead of the multiplications.
+ *
  * As in conv.cu, every sum has the same order for any position of its pixel and any tile. */
 #include "kernels/cuda/basic/unpack.h"
+#include "kernels/cuda/conv/conv_normed.h"
 #include "kernels/cuda/conv/conv_split.h"
 
 /* Shared memory: weights, stages, and for each turn a tile of results. */
@@ -28,8 +32,9 @@ template <typename P> struct wide_memory {
     }
 };
 
-/* Bytes of the ring and of the words after it. */
-enum { WORDS_BYTES = RING_BYTES + sizeof(split_words) };
+/* Bytes of the ring and of the words after it; NORMED: and of a barrier for the pixels of each step. */
+enum { WORDS_BYTES = RING_BYTES + sizeof(split_words), RAW_BYTES = RING_STEPS * 8 };
+static_assert((int)sizeof(split_words) % 8 == 0, "barriers follow");
 
 /* ---- copying ---- */
 
@@ -109,6 +114,85 @@ template <typename P> static __device__ void copy_all(const wide_task &w, const 
     }
 }
 
+/* ---- copying what is normalised ---- */
+
+/* The steps of the warps that copy: a stage is empty, its pixels and weights are on their way, its pixels have arrived
+ * (raw), it is normalised (full). */
+template <typename P> struct normed_steps {
+    const wide_task &w;
+    const wide_memory<P> &m;
+    uint64_t *raw;
+    int thread;
+    __device__ normed_steps(const wide_task &task, const wide_memory<P> &memory, int index)
+        : w(task), m(memory), raw(reinterpret_cast<uint64_t *>(memory.words + 1)), thread(index)
+    {
+    }
+    /* Called by one thread, before a barrier of the block. */
+    __device__ void init(void) const
+    {
+        for (int i = 0; i < RING_STEPS; i++) {
+            barrier_init(&m.r.full[i], WARPGROUP + 1);
+            barrier_init(&m.r.empty[i], WARPGROUP / WARP);
+            barrier_init(&raw[i], 1);
+        }
+        publish_shared();
+    }
+    __device__ int count(void) const
+    {
+        const int tiles = w.tiles - (int)blockIdx.x, each = (int)gridDim.x;
+        return tiles > 0 ? (tiles + each - 1) / each * w.chunks : 0;
+    }
+    __device__ place place_of(int step) const
+    {
+        return place_of_tile<P>(w, (int)blockIdx.x + step / w.chunks * (int)gridDim.x);
+    }
+    /* Called by one thread: starts the copies of a step. */
+    __device__ void start(int step) const
+    {
+        const place at = place_of(step);
+        const int chunk = step % w.chunks, channel = chunk * P::CHUNK, pad = w.t.a.s.pad;
+        const bool more = channel >= w.split;
+        char *const stage = m.stages + step % w.stages * w.bytes;
+        uint64_t *const landed = &raw[step % RING_STEPS];
+        m.r.wait_empty(step);
+        barrier_arrive_expecting(landed, P::X_WIDE * P::X_HIGH * LINE);
+        bulk_copy(stage, more ? &w.more_map : &w.x_map, more ? channel - w.split : channel, at.x - pad, at.y - pad,
+                  at.image, landed);
+        if (w.kept) {
+            barrier_arrive(m.r.full_of(step));
+            return;
+        }
+        barrier_arrive_expecting(m.r.full_of(step), P::ROWS * LINE);
+        for (int i = 0; i < P::TAPS; i++)
+            bulk_copy(stage + P::X_BYTES + i * P::BOX * LINE, &w.w_map, first_column(), chunk * P::ROWS + i * P::BOX, 0,
+                      0, m.r.full_of(step));
+    }
+    __device__ void normalise(int step) const
+    {
+        const place at = place_of(step);
+        const int first = step % w.chunks * P::CHUNK + thread % 8 * 8;
+        factors_of_piece f;
+        f.load(reinterpret_cast<const factor *>(w.factors) + (int64_t)at.image * w.t.a.s.cin + first, w.silu);
+        barrier_wait(&raw[step % RING_STEPS], step / RING_STEPS);
+        normalise_tile<P>(m.stages + step % w.stages * w.bytes, w.t.a.s, at, f, w.silu, thread, WARPGROUP);
+        publish_shared();
+        barrier_arrive(m.r.full_of(step));
+    }
+    /* A stage is copied again as soon as it is read, after the next one has been normalised. */
+    __device__ void run(void) const
+    {
+        const int steps = count(), ahead = w.stages - 1;
+        for (int step = 0; step < ahead && step < steps && thread == 0; step++)
+            start(step);
+        for (int step = 0; step < steps; step++) {
+            normalise(step);
+            if (thread == 0 && step + ahead < steps)
+                start(step + ahead);
+            __syncwarp();
+        }
+    }
+};
+
 /* ---- multiplying ---- */
 
 /* Adds the products of a stage. */
@@ -127,7 +211,7 @@ template <typename P> static __device__ void multiply_stage(unsigned weights, un
     wgmma_wait<0>();
 }
 
-template <typename P> static __device__ void multiply_all(const wide_task &w, const wide_memory<P> &m)
+template <typename P, bool NORMED> static __device__ void multiply_all(const wide_task &w, const wide_memory<P> &m)
 {
     const int thread = (int)threadIdx.x % WARPGROUP, turn = (int)threadIdx.x / WARPGROUP;
     const unsigned weights = shared_address(m.weights), stages = shared_address(m.stages);
@@ -166,27 +250,35 @@ template <typename P> static __device__ void multiply_all(const wide_task &w, co
         if constexpr (P::SPLIT)
             write_floats<P>(w, at, sums, thread);
         else if (w.quick)
-            write_quick<P>(w, at, sums, mask, tile_memory, thread);
+            write_quick<P, NORMED>(w, at, sums, mask, tile_memory, thread);
         else
             write_slow<P>(w, at, sums, thread);
     }
 }
 
-template <typename P> __global__ void __launch_bounds__(BLOCK, 1) conv_wgmma(const __grid_constant__ wide_task w)
+template <typename P, bool NORMED>
+__global__ void __launch_bounds__(BLOCK, 1) conv_wgmma(const __grid_constant__ wide_task w)
 {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     extern __shared__ __align__(1024) char zn_cuda_lines[];
     const wide_memory<P> m(w, zn_cuda_lines);
-    if (threadIdx.x == 0)
-        m.r.init(WARPGROUP, WARPGROUP / WARP);
+    if (threadIdx.x == 0) {
+        if (NORMED && w.factors)
+            normed_steps<P>(w, m, 0).init();
+        else
+            m.r.init(WARPGROUP, WARPGROUP / WARP);
+    }
     __syncthreads();
     if (threadIdx.x < TURNS * WARPGROUP) {
         if constexpr (P::SPLIT) /* two sets of sums */
             take_registers<192>();
-        multiply_all<P>(w, m);
+        multiply_all<P, NORMED>(w, m);
     } else {
         if constexpr (P::SPLIT)
             give_registers<120>();
+        if constexpr (NORMED)
+            if (w.factors)
+                return normed_steps<P>(w, m, (int)threadIdx.x % WARPGROUP).run();
         copy_all<P>(w, m);
     }
 #else
@@ -197,9 +289,9 @@ template <typename P> __global__ void __launch_bounds__(BLOCK, 1) conv_wgmma(con
 /* ---- launching ---- */
 
 /* Keeps all weights if two stages fit besides them. */
-template <typename P> static bool plan_memory(const zn_device *d, wide_task &w)
+template <typename P, bool NORMED> static bool plan_memory(const zn_device *d, wide_task &w)
 {
-    const int left = d->shared - WORDS_BYTES - P::RESULTS;
+    const int left = d->shared - WORDS_BYTES - (NORMED ? RAW_BYTES : 0) - P::RESULTS;
     w.kept = w.t.w.rows * LINE + 2 * P::X_BYTES <= left ? w.t.w.rows : 0;
     w.bytes = P::X_BYTES + (w.kept ? 0 : P::ROWS * LINE);
     w.stages = (left - w.kept * LINE) / w.bytes;
@@ -207,8 +299,15 @@ template <typename P> static bool plan_memory(const zn_device *d, wide_task &w)
     return w.stages >= 2;
 }
 
-/* must_fill: does not launch unless the tiles keep the GPU busy. */
-template <typename P> static bool launch_plan(zn_device *d, wide_task &w, bool must_fill)
+/* Describes the map beside x, if there is one. */
+template <typename P> static bool map_more(wide_task &w)
+{
+    const zn_conv_shape &s = w.t.a.s;
+    return !w.more || bulk_map(&w.more_map, w.more, w.t.a.x_type, s.n, s.h, s.w, s.cin - w.split, P::X_HIGH, P::X_WIDE);
+}
+
+/* must_fill: does not launch unless the tiles keep the GPU busy and are not half empty. */
+template <typename P, bool NORMED = false> static bool launch_plan(zn_device *d, wide_task &w, bool must_fill)
 {
     const zn_conv_shape &s = w.t.a.s;
     /* All blocks run at once: one more than there are multiprocessors would double the time. */
@@ -216,16 +315,22 @@ template <typename P> static bool launch_plan(zn_device *d, wide_task &w, bool m
     w.t.across = parts(P::UP ? s.w : s.ow, TILE_WIDE);
     w.t.down = parts(P::UP ? s.h : s.oh, P::TILE_ROWS);
     w.tiles = w.t.across * w.t.down * s.n;
-    if (!plan_memory<P>(d, w) || (must_fill && w.tiles * 10 < most * 9))
+    if (!plan_memory<P, NORMED>(d, w) ||
+        (must_fill && (2 * (P::UP ? s.h : s.oh) <= P::TILE_ROWS || w.tiles * 10 < most * 9)))
         return false;
-    w.bulk = !P::SPLIT && s.stride == 1 && (P::UP || !s.up2) &&
-             bulk_map(&w.x_map, w.t.a.x, w.t.a.x_type, s.n, s.h, s.w, s.cin, P::X_HIGH, P::X_WIDE);
+    w.bulk =
+        !P::SPLIT && s.stride == 1 && (P::UP || !s.up2) &&
+        bulk_map(&w.x_map, w.t.a.x, w.t.a.x_type, s.n, s.h, s.w, w.factors ? w.split : s.cin, P::X_HIGH, P::X_WIDE);
     const int64_t columns = w.t.w.columns, all = columns * w.t.w.rows;
     const int64_t weights[] = { columns, w.t.w.rows, 1, 1 }, apart[] = { columns, all, all };
     w.bulk_weights = !w.kept && bulk_describe(&w.w_map, w.t.a.packed, P::SPLIT ? ZN_TYPE_F16 : w.t.a.x_type, weights,
                                               apart, 1, P::BOX);
-    const size_t shared = (size_t)(w.kept * LINE + w.stages * w.bytes + P::RESULTS + WORDS_BYTES);
-    launch(d, conv_wgmma<P>, dim3((unsigned)(w.tiles < most ? w.tiles : most), (unsigned)blocks), BLOCK, shared, w);
+    if (NORMED && (!w.bulk || !(w.kept || w.bulk_weights) || !map_more<P>(w)))
+        return false;
+    const size_t shared =
+        (size_t)(w.kept * LINE + w.stages * w.bytes + P::RESULTS + WORDS_BYTES + (NORMED ? RAW_BYTES : 0));
+    launch(d, conv_wgmma<P, NORMED>, dim3((unsigned)(w.tiles < most ? w.tiles : most), (unsigned)blocks), BLOCK, shared,
+           w);
     return true;
 }
 
@@ -276,7 +381,41 @@ static void run_split(zn_device *d, const void *args, bool up)
         launch_size<split_wide, ZN_CUDA_SPLIT_CHUNK>(d, w);
 }
 
+/* ---- what is normalised ---- */
+
+template <int ROWS, bool UP> static bool launch_normed(zn_device *d, wide_task &w)
+{
+    return launch_plan<wide_plan<bf16_wide, 64, 1, ROWS, UP>, true>(d, w, false);
+}
+
+template <bool UP> static void run_normed(zn_device *d, const void *args)
+{
+    const zn_norm_conv_args &given = *static_cast<const zn_norm_conv_args *>(args);
+    const norm_source s = norm_source_of(d, given);
+    const int rows = zn_cuda_wide_rows(&given.a.s);
+    wide_task w = {};
+    w.t = conv_task_of(d, &given.a, UP ? zn_cuda_up_weights : zn_cuda_half_weights);
+    w.chunks = w.t.a.s.cin / w.t.w.chunk;
+    w.quick = true;
+    w.measured = given.measured;
+    to_device(d, w.measured);
+    if (s.is_there()) {
+        merge_measured(d, s);
+        w.factors = reinterpret_cast<const float2 *>(s.n.table);
+        w.more = s.n.more;
+        w.split = s.split();
+        w.silu = s.n.act == ZN_ACT_SILU;
+    }
+    const bool done = has_narrow_maps(given.a) && (rows == 16  ? launch_normed<16, UP>(d, w)
+                                                   : rows == 8 ? launch_normed<8, UP>(d, w)
+                                                               : launch_normed<4, UP>(d, w));
+    if (!done)
+        zn_cuda_check(d, cudaErrorInvalidValue, "maps of 16 bits");
+}
+
 extern "C" {
+void zn_cuda_norm_conv(zn_device *d, const void *args, int64_t) { run_normed<false>(d, args); }
+void zn_cuda_norm_conv_up(zn_device *d, const void *args, int64_t) { run_normed<true>(d, args); }
 void zn_cuda_conv_split(zn_device *d, const void *args, int64_t) { run_split(d, args, false); }
 void zn_cuda_conv_split_up(zn_device *d, const void *args, int64_t) { run_split(d, args, true); }
 void zn_cuda_conv_wgmma_bf16(zn_device *d, const void *args, int64_t) { run<bf16_wide>(d, args, ZN_TYPE_BF16, false); }

@@ -49,7 +49,13 @@ struct wide_task {
     CUtensorMap x_map; /* x, if bulk copies bring it, */
     CUtensorMap w_map; /* and the weights of chunks */
     bool bulk, bulk_weights;
-    bool quick; /* y, the residual and the mask have 16 bits and whole pieces */
+    bool quick;            /* y, the residual and the mask have 16 bits and whole pieces */
+    float *measured;       /* what was measured of y (kernels/norm_conv.h), or NULL */
+    const float2 *factors; /* of each channel of each map that is normalised; NULL: none is */
+    const float *more;     /* with factors: a map with the channels from `split` on, or NULL, */
+    CUtensorMap more_map;  /* and its description */
+    int split;             /* channels of x */
+    bool silu;
 };
 
 /* First column of the packed weights that this block multiplies with, and its phase: which of the 2x2 results of a
@@ -127,9 +133,43 @@ template <typename T> static __device__ uint4 keep_positive(const uint4 &v, cons
                   keep_positive<T>(v.w, mask.w) };
 }
 
-/* Adds bias and residual to the sums of a thread, and writes them through shared memory, where `tile` has the residual,
- * in whole pieces. */
+/* Writes what a norm needs to know of a warpgroup's tile, which is whole: a thread has two channels of some pixels. */
 template <typename P>
+static __device__ void measure_tile(const wide_task &w, const place &at, const float (&sums)[P::SUMS], int thread)
+{
+    const zn_conv_shape &s = w.t.a.s;
+    const int lane = thread % WARP, channel = at.channel + thread / WARP * 16 + lane / 4;
+    const int across = (P::UP ? s.w : s.ow) / TILE_WIDE, down = (P::UP ? s.h : s.oh) / P::TILE_ROWS;
+    const int block = (phase_of<P>(w) * down + at.y / P::TILE_ROWS) * across + at.x / TILE_WIDE;
+    const int64_t before = (int64_t)at.image * (P::UP ? 4 : 1) * down * across + block;
+    float *const to = w.measured + before * 2 * s.cout + channel;
+    float mean[2] = {}, square[2] = {};
+#pragma unroll
+    for (int i = 0; i < P::SUMS; i++)
+        mean[i % 4 / 2] += sums[i];
+#pragma unroll
+    for (int k = 0; k < 2; k++) {
+        mean[k] += __shfl_xor_sync(~0u, mean[k], 1);
+        mean[k] += __shfl_xor_sync(~0u, mean[k], 2);
+        mean[k] *= 1.0f / P::PIXELS;
+    }
+#pragma unroll
+    for (int i = 0; i < P::SUMS; i++)
+        square[i % 4 / 2] += (sums[i] - mean[i % 4 / 2]) * (sums[i] - mean[i % 4 / 2]);
+#pragma unroll
+    for (int k = 0; k < 2; k++) {
+        square[k] += __shfl_xor_sync(~0u, square[k], 1);
+        square[k] += __shfl_xor_sync(~0u, square[k], 2);
+        if (lane % 4 == 0) {
+            to[8 * k] = mean[k];
+            to[8 * k + s.cout] = square[k];
+        }
+    }
+}
+
+/* Adds bias and residual to the sums of a thread, and writes them through shared memory, where `tile` has the residual,
+ * in whole pieces. MEASURES: and what was measured of them, if that is asked for. */
+template <typename P, bool MEASURES = false>
 static __device__ void write_quick(const wide_task &w, const place &at, float (&sums)[P::SUMS],
                                    const uint4 (&mask)[P::PIECES], char *tile, int thread)
 {
@@ -150,12 +190,20 @@ static __device__ void write_quick(const wide_task &w, const place &at, float (&
             load_four_turned(r, reinterpret_cast<const uint16_t *>(tile + (at_row - shared_address(tile))));
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            const float bias = i % 2 ? high : low, *sum = &sums[4 * j + 2 * i];
+            const float bias = i % 2 ? high : low;
+            float *const sum = &sums[4 * j + 2 * i];
             r[i] = T::of(activate(a, sum[0] + bias + T::low(r[i])), activate(a, sum[1] + bias + T::high(r[i])));
+            if constexpr (MEASURES) {
+                sum[0] = T::low(r[i]);
+                sum[1] = T::high(r[i]);
+            }
         }
         store_four_turned(at_row, r);
     }
     meet(TURN_MEETS + turn, WARPGROUP);
+    if constexpr (MEASURES)
+        if (w.measured)
+            measure_tile<P>(w, at, sums, thread);
     uint16_t *y = reinterpret_cast<uint16_t *>(a.y);
     each_piece<P>(w, at, thread, [&](int i, unsigned offset, int64_t to) {
         const uint4 v = *reinterpret_cast<const uint4 *>(tile + offset);

@@ -1,0 +1,95 @@
+/* Group norm of maps that were measured while they were written (kernels/norm_conv.h): one pass. A thread block has 64
+ * channels of some pixels, and computes their factors itself, unless what was measured is so much that a launch of its
+ * own merges it first. */
+#include "kernels/cuda/conv/conv_normed.h"
+#include "kernels/cuda/cuda.h"
+
+/* The factors of a group of a map, by a thread block. */
+static __global__ void __launch_bounds__(THREADS, 1) merge(norm_source s)
+{
+    __shared__ float warps[2][THREADS / WARP];
+    const int64_t map = blockIdx.x / (unsigned)s.n.groups;
+    const int group = (int)(blockIdx.x % (unsigned)s.n.groups), width = s.n.c / s.n.groups, first = group * width;
+    int turn = 0;
+    const float2 stats = measured_group(s, map, group, (int)threadIdx.x, THREADS, [&](float value) {
+        value = sum_of_warp(value);
+        if (threadIdx.x % WARP == 0)
+            warps[turn][threadIdx.x / WARP] = value;
+        __syncthreads();
+        float all = 0;
+        for (int i = 0; i < THREADS / WARP; i++)
+            all += warps[turn][i];
+        turn++;
+        return all;
+    });
+    factor *const to = reinterpret_cast<factor *>(s.n.table) + map * s.n.c;
+    for (int c = first + (int)threadIdx.x; c < first + width; c += THREADS)
+        to[c] = whole_factor(own_factor(s.n, map, c), stats.x, stats.y);
+}
+
+void merge_measured(zn_device *d, const norm_source &s)
+{
+    launch(d, merge, dim3((unsigned)(s.n.n * s.n.groups)), THREADS, 0, s);
+}
+
+/* ---- one pass ---- */
+
+enum { CHUNK = 64, PIECES = CHUNK / 8, LANES = THREADS / PIECES, FLIGHT = 4, BLOCKS = 1056, MERGES = 16 };
+
+struct measured_task {
+    norm_source s;
+    int parts; /* of a map's pixels */
+    bool merged;
+};
+
+static __global__ void __launch_bounds__(THREADS, 4) norm_measured(measured_task t)
+{
+    extern __shared__ __align__(16) float zn_cuda_shared[];
+    factor *const factors = reinterpret_cast<factor *>(zn_cuda_shared);
+    const zn_norm_args &n = t.s.n;
+    const int64_t map = blockIdx.z;
+    const int begin = (int)blockIdx.y * CHUNK, split = t.s.split(), piece = (int)threadIdx.x % PIECES * 8;
+    const bool more = begin >= split, silu = n.act == ZN_ACT_SILU;
+    const int row = more ? n.c - split : split, size = ((int)n.pixels + t.parts - 1) / t.parts;
+    const int first = (int)blockIdx.x * size, last = min(first + size, (int)n.pixels);
+    const uint16_t *const x = reinterpret_cast<const uint16_t *>(more ? n.more : n.x) + map * n.pixels * row +
+                              (more ? begin - split : begin) + piece;
+    uint16_t *const y = reinterpret_cast<uint16_t *>(n.y) + map * n.pixels * n.c + begin + piece;
+    factors_of_piece f;
+    if (t.merged) {
+        f.load(reinterpret_cast<const factor *>(n.table) + map * n.c + begin + piece, silu);
+    } else {
+        make_factors(t.s, map, begin, begin + CHUNK, reinterpret_cast<float2 *>(factors + CHUNK), factors);
+        __syncthreads();
+        f.load(factors + piece, silu);
+    }
+    for (int p = first + (int)threadIdx.x / PIECES; p < last; p += FLIGHT * LANES) {
+        uint4 v[FLIGHT];
+#pragma unroll
+        for (int i = 0; i < FLIGHT; i++)
+            if (p + i * LANES < last)
+                v[i] = *reinterpret_cast<const uint4 *>(x + (int64_t)(p + i * LANES) * row);
+#pragma unroll
+        for (int i = 0; i < FLIGHT; i++)
+            if (p + i * LANES < last)
+                *reinterpret_cast<uint4 *>(y + (int64_t)(p + i * LANES) * n.c) = normed<bf16_pair>(v[i], f, silu);
+    }
+}
+
+extern "C" void zn_cuda_norm_measured(zn_device *d, const void *args, int64_t)
+{
+    const zn_norm_conv_args &a = *static_cast<const zn_norm_conv_args *>(args);
+    measured_task t = { norm_source_of(d, a), 1, a.x.blocks > MERGES || a.more.blocks > MERGES };
+    zn_norm_args &n = t.s.n;
+    if (n.x_type != ZN_TYPE_BF16 || n.y_type != ZN_TYPE_BF16)
+        return zn_cuda_check(d, cudaErrorInvalidValue, "maps of 16 bits");
+    to_device(d, n.x);
+    to_device(d, n.y);
+    const int64_t chunks = n.n * (n.c / CHUNK), most = n.pixels / (FLIGHT * LANES);
+    while (t.parts * 2 <= most && t.parts * chunks < BLOCKS)
+        t.parts *= 2;
+    if (t.merged)
+        merge_measured(d, t.s);
+    const size_t shared = sizeof(factor) * CHUNK + sizeof(float2) * (size_t)group_span_most(t.s, CHUNK);
+    launch(d, norm_measured, dim3((unsigned)t.parts, (unsigned)(n.c / CHUNK), (unsigned)n.n), THREADS, shared, t);
+}
