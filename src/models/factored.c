@@ -81,7 +81,7 @@ static long number_of(const zn_weight *w, const char *layer)
 static bool is_numbered(const zn_weight *const *w, int count, const char *layer)
 {
     for (int i = 0; i < count; i++)
-        if (number_of(w[i], layer) < (i ? number_of(w[i - 1], layer) + 1 : 0))
+        if (number_of(w[i], layer) <= (i ? number_of(w[i - 1], layer) : -1))
             return false;
     return true;
 }
@@ -239,15 +239,17 @@ const char *zn_splits_tensor(const zn_splits *s, const char *name)
 
 /* ---- as one ---- */
 
-/* The numbers of a tensor as the file has them. */
+/* The numbers of a tensor as the file has them; NULL if that fails. */
 static zn_status read_factor(const zn_weights *file, const zn_weight *w, float **out)
 {
     zn_shape s = { .rank = w->rank };
     memcpy(s.dim, w->shape, sizeof s.dim);
     ZN_TRY(zn_alloc_for("a weight", sizeof **out * (size_t)zn_shape_count(s), (void **)out));
     const zn_status status = zn_weight_read(file, w, s, ZN_LAYOUT_PLAIN, *out);
-    if (status != ZN_OK)
+    if (status != ZN_OK) {
         zn_free(*out);
+        *out = NULL;
+    }
     return status;
 }
 
@@ -334,19 +336,21 @@ static zn_status bias_after(const zn_weights *file, const zn_factored *f, int i,
 
 zn_status zn_factored_bias(const zn_weights *file, const zn_factored *f, float *out)
 {
+    const int last = f->count - 1;
     float *before = NULL;
     zn_status status = ZN_OK;
-    for (int i = 0; i < f->count && status == ZN_OK; i++) {
-        const bool last = i == f->count - 1;
-        float *next = out;
-        if (!last && !before && !f->bias[i])
+    for (int i = 0; i < last && status == ZN_OK; i++) {
+        float *next;
+        if (!before && !f->bias[i])
             continue;
-        if (!last)
-            status = zn_alloc_for("a bias", sizeof *next * (size_t)f->weight[i]->shape[0], (void **)&next);
+        status = zn_alloc_for("a bias", sizeof *next * (size_t)f->weight[i]->shape[0], (void **)&next);
         if (status == ZN_OK)
             status = bias_after(file, f, i, before, next);
         zn_free(before);
-        before = last ? NULL : next;
+        before = next;
     }
+    if (status == ZN_OK)
+        status = bias_after(file, f, last, before, out);
+    zn_free(before);
     return status;
 }
