@@ -84,6 +84,8 @@ void zn_json_out_raw(zn_json_out *out, const char *text, size_t size);
 __attribute__((format(printf, 2, 3))) void zn_json_out_format(zn_json_out *out, const char *format, ...);
 /* Writes text quoted and escaped. Bytes that are not UTF-8 become U+FFFD. */
 void zn_json_out_string(zn_json_out *out, const char *text);
+/* Writes a value that was parsed, without spaces; strings up to a NUL. */
+void zn_json_out_node(zn_json_out *out, const zn_json_node *node);
 void zn_json_out_free(zn_json_out *out);
 
 #endif

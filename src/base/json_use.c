@@ -151,6 +151,43 @@ void zn_json_out_string(zn_json_out *out, const char *text)
     zn_json_out_raw(out, "\"", 1);
 }
 
+static void out_number(zn_json_out *out, const zn_json_node *n)
+{
+    if (n->integer)
+        zn_json_out_format(out, "%s%llu", n->negative ? "-" : "", (unsigned long long)n->value.magnitude);
+    else
+        zn_json_out_format(out, "%.17g", n->value.real);
+}
+
+static void out_children(zn_json_out *out, const zn_json_node *n)
+{
+    const bool pairs = n->kind == ZN_JSON_OBJECT;
+    zn_json_out_raw(out, pairs ? "{" : "[", 1);
+    ZN_JSON_EACH(child, n)
+    {
+        if (child != n + 1)
+            zn_json_out_raw(out, ",", 1);
+        zn_json_out_node(out, child);
+        if (pairs) {
+            zn_json_out_raw(out, ":", 1);
+            zn_json_out_node(out, child + 1);
+        }
+    }
+    zn_json_out_raw(out, pairs ? "}" : "]", 1);
+}
+
+void zn_json_out_node(zn_json_out *out, const zn_json_node *node)
+{
+    if (node->kind == ZN_JSON_ARRAY || node->kind == ZN_JSON_OBJECT)
+        out_children(out, node);
+    else if (node->kind == ZN_JSON_STRING)
+        zn_json_out_string(out, node->value.text);
+    else if (node->kind == ZN_JSON_NUMBER)
+        out_number(out, node);
+    else
+        zn_json_out_format(out, "%s", node->kind == ZN_JSON_NULL ? "null" : node->value.magnitude ? "true" : "false");
+}
+
 void zn_json_out_free(zn_json_out *out)
 {
     zn_free(out->bytes);

@@ -220,12 +220,28 @@ static void writing(void **state)
     zn_json_out_free(&out);
 }
 
+static void values_are_written_as_they_were(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"a\":[],\"b\":[1,-2,0.5,18446744073709551615],\"c\":{\"d\":null,\"e\\\"\":true},"
+                               "\"f\":false,\"g\":{}}";
+    zn_json doc;
+    zn_json_out out = { 0 };
+    assert_int_equal(zn_json_parse(&doc, text, strlen(text), "own"), ZN_OK);
+    zn_json_out_node(&out, doc.root);
+    assert_int_equal(out.size, strlen(text));
+    assert_memory_equal(out.bytes, text, out.size);
+    zn_json_free(&doc);
+    zn_json_out_free(&out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(structure), cmocka_unit_test(numbers), cmocka_unit_test(strings),
-        cmocka_unit_test(refused),   cmocka_unit_test(nesting), cmocka_unit_test(memory_failures),
-        cmocka_unit_test(writing),
+        cmocka_unit_test(structure), cmocka_unit_test(numbers),
+        cmocka_unit_test(strings),   cmocka_unit_test(refused),
+        cmocka_unit_test(nesting),   cmocka_unit_test(memory_failures),
+        cmocka_unit_test(writing),   cmocka_unit_test(values_are_written_as_they_were),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -224,6 +224,49 @@ static void eight_bits_floating(void **state)
     zn_weights_close(zero);
 }
 
+/* Layers that the metadata describes: a matrix of int8, rotated, large or small. Of the copy, only those that are as
+ * they were are described. */
+static void descriptions_follow_the_layers(void **state)
+{
+    (void)state;
+    enum { OUT = 16, IN = 256 };
+    static const char described[] = "{\"format\":\"int8_tensorwise\",\"convrot\":true,\"convrot_groupsize\":256}";
+    int8_t codes[OUT * IN];
+    float scales[OUT], x[OUT * IN];
+    char text[300], small[200];
+    for (int i = 0; i < OUT * IN; i++)
+        codes[i] = (int8_t)(i * 7919 % 255 - 127);
+    for (int i = 0; i < OUT; i++)
+        scales[i] = (float)(1 + i) / 64;
+    snprintf(text, sizeof text, "{\"format_version\":\"1.0\",\"layers\":{\"large\":%s,\"small\":%s}}", described,
+             described);
+    snprintf(small, sizeof small, "{\"format_version\":\"1.0\",\"layers\":{\"small\":%s}}", described);
+    const zn_weight t[] = {
+        { .name = "large.weight", .dtype = ZN_I8, .rank = 2, .shape = { OUT, IN }, .data = codes },
+        { .name = "large.weight_scale", .dtype = ZN_F32, .rank = 2, .shape = { OUT, 1 }, .data = scales },
+        { .name = "small.weight", .dtype = ZN_I8, .rank = 2, .shape = { 2, IN }, .data = codes },
+        { .name = "small.weight_scale", .dtype = ZN_F32, .rank = 2, .shape = { 2, 1 }, .data = scales },
+    };
+    const zn_metadata m = { "_quantization_metadata", text };
+    assert_int_equal(zn_safetensors_write(in_folder("out.safetensors"), t, 4, &m, 1), ZN_OK);
+    zn_weights *w = save_again(must_open(in_folder("out.safetensors")), ZN_F32);
+    assert_null(zn_weights_metadata(w, m.key));
+    memcpy(x, zn_weights_find(w, "large.weight")->data, sizeof x);
+    zn_weights_close(w);
+
+    assert_int_equal(zn_safetensors_write(in_folder("out.safetensors"), t, 4, &m, 1), ZN_OK);
+    w = save_again(must_open(in_folder("out.safetensors")), ZN_I8);
+    assert_string_equal(zn_weights_metadata(w, m.key), text);
+    w = save_again(w, ZN_F8_E4M3);
+    assert_string_equal(zn_weights_metadata(w, m.key), small);
+    w = save_again(w, ZN_F32);
+    const float *y = zn_weights_find(w, "large.weight")->data, *z = zn_weights_find(w, "small.weight")->data;
+    for (int i = 0; i < OUT * IN; i++)
+        assert_true(fabsf(y[i] - x[i]) <= fabsf(x[i]) / 15 + 0.01f);
+    assert_memory_equal(z, x, sizeof *x * 2 * IN);
+    zn_weights_close(w);
+}
+
 static void eight_bits_refused(void **state)
 {
     (void)state;
@@ -296,8 +339,9 @@ int main(void)
         cmocka_unit_test(copies_are_exact),    cmocka_unit_test(conversion),
         cmocka_unit_test(large_conversion),    cmocka_unit_test(eight_bits_outputs_last),
         cmocka_unit_test(eight_bits),          cmocka_unit_test(eight_bits_refused),
-        cmocka_unit_test(eight_bits_floating), cmocka_unit_test(hard_names),
-        cmocka_unit_test(refused_tensors),     cmocka_unit_test(full_disk),
+        cmocka_unit_test(eight_bits_floating), cmocka_unit_test(descriptions_follow_the_layers),
+        cmocka_unit_test(hard_names),          cmocka_unit_test(refused_tensors),
+        cmocka_unit_test(full_disk),
     };
     return cmocka_run_group_tests(tests, make_folder, drop_folder);
 }

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/convert.h"
 #include "base/fail.h"
+#include "base/json.h"
 #include "base/span.h"
 #include "base/text.h"
 #include "io/weights/scaled.h"
@@ -33,6 +34,7 @@ typedef struct work {
     zn_arena names;
     zn_metadata *metadata;
     int64_t metadata_count;
+    zn_json_out described;  /* of them, that of ComfyUI's layers, if it changes */
     float *floats, *scales; /* a row or a chunk; of a weight */
     void *narrow;           /* the same as floats in another dtype */
 } work;
@@ -79,7 +81,7 @@ static void add(work *k, way how, const zn_weight *from, const zn_weight *as)
     k->as[k->count++] = *as;
 }
 
-static void plan(work *k, int convert, zn_dtype dtype)
+static void plan_tensors(work *k, int convert, zn_dtype dtype)
 {
     for (int64_t i = 0; i < k->w->count; i++) {
         const zn_weight *t = &k->w->items[i];
@@ -103,9 +105,67 @@ static void plan(work *k, int convert, zn_dtype dtype)
         }
         add(k, SCALES, t, &scales);
     }
-    for (int64_t i = 0; i < k->w->metadata_count; i++) /* of ComfyUI's layers, which a float file has no more */
-        if (!convert || is_scaled_type(dtype) || strcmp(k->w->metadata[i].key, "_quantization_metadata") != 0)
-            k->metadata[k->metadata_count++] = k->w->metadata[i];
+}
+
+/* Writes the descriptions of ComfyUI's layers whose weights are kept; returns how many there are. */
+static int describe_layers(work *k, const zn_json_node *layers, int convert, zn_dtype dtype)
+{
+    int kept = 0;
+    zn_json_out_raw(&k->described, "{", 1);
+    ZN_JSON_EACH(layer, layers)
+    {
+        const char *name = zn_arena_format(&k->names, "%s.weight", layer->value.text);
+        const zn_weight *t = name ? zn_weights_find(k->w, name) : NULL;
+        if (!t || way_of(k->w, t, convert, dtype) != KEEP)
+            continue;
+        zn_json_out_format(&k->described, "%s", kept++ ? "," : "");
+        zn_json_out_node(&k->described, layer);
+        zn_json_out_raw(&k->described, ":", 1);
+        zn_json_out_node(&k->described, layer + 1);
+    }
+    zn_json_out_raw(&k->described, "}", 1);
+    return kept;
+}
+
+/* The description of all layers in ComfyUI's newer files (scaled.h), without those that the copy has in another form.
+ */
+static zn_status plan_description(work *k, const zn_metadata *m, int convert, zn_dtype dtype)
+{
+    zn_json doc;
+    ZN_TRY(zn_json_parse(&doc, m->value, strlen(m->value), k->w->name));
+    const zn_json_node *layers = zn_json_get(doc.root, "layers");
+    const bool has_layers = layers && layers->kind == ZN_JSON_OBJECT;
+    int kept = 0;
+    zn_json_out_raw(&k->described, "{", 1);
+    ZN_JSON_EACH(key, has_layers ? doc.root : NULL)
+    {
+        zn_json_out_format(&k->described, "%s", key == doc.root + 1 ? "" : ",");
+        zn_json_out_node(&k->described, key);
+        zn_json_out_raw(&k->described, ":", 1);
+        if (key + 1 == layers)
+            kept = describe_layers(k, layers, convert, dtype);
+        else
+            zn_json_out_node(&k->described, key + 1);
+    }
+    zn_json_out_raw(&k->described, "}", sizeof "}");
+    zn_json_free(&doc);
+    if (k->described.failed)
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for metadata");
+    if (kept)
+        k->metadata[k->metadata_count++] = (zn_metadata){ m->key, k->described.bytes };
+    return ZN_OK;
+}
+
+static zn_status plan_metadata(work *k, int convert, zn_dtype dtype)
+{
+    for (int64_t i = 0; i < k->w->metadata_count; i++) {
+        const zn_metadata *m = &k->w->metadata[i];
+        if (convert && strcmp(m->key, "_quantization_metadata") == 0)
+            ZN_TRY(plan_description(k, m, convert, dtype));
+        else
+            k->metadata[k->metadata_count++] = *m;
+    }
+    return ZN_OK;
 }
 
 static void write_converted(zn_outfile *out, const zn_weight *t, zn_dtype dtype, const work *k)
@@ -243,7 +303,8 @@ zn_status zn_weights_save(const zn_weights *w, const char *path, int convert, zn
     ZN_TRY_DONE(zn_alloc_for("the list of tensors", most * sizeof *k.as, (void **)&k.as));
     ZN_TRY_DONE(zn_alloc_for("the list of tensors", most * sizeof *k.items, (void **)&k.items));
     ZN_TRY_DONE(zn_alloc_for("metadata", (size_t)w->metadata_count * sizeof *k.metadata, (void **)&k.metadata));
-    plan(&k, convert, dtype);
+    plan_tensors(&k, convert, dtype);
+    ZN_TRY_DONE(plan_metadata(&k, convert, dtype));
     ZN_TRY_DONE(k.names.failed ? ZN_FAIL(ZN_ENOMEM, "out of memory: names of tensors") : ZN_OK);
     ZN_TRY_DONE(make_buffers(&k));
     status = write_file(&k, path);
@@ -254,6 +315,7 @@ done:
     zn_free(k.floats);
     zn_free(k.scales);
     zn_free(k.narrow);
+    zn_json_out_free(&k.described);
     zn_arena_free(&k.names);
     return status;
 }
