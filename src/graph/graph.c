@@ -146,17 +146,20 @@ void zn_graph_name_layer(zn_graph *g, const char *name)
     g->layer = copy ? copy : "";
 }
 
-bool zn_graph_set_splits(zn_graph *g, const char *prefix, const struct zn_splits *splits)
+void zn_graph_set_splits(zn_graph *g, const char *prefix, const struct zn_splits *splits)
 {
     for (int i = 0; i < g->owners; i++)
         if (g->splits[i] == splits && strcmp(g->prefix[i], prefix) == 0)
-            return true;
-    const char *copy = g->owners < OWNERS ? zn_arena_copy(&g->arena, prefix) : NULL;
-    if (!copy)
-        return false;
+            return;
+    if (g->owners == OWNERS) {
+        zn_graph_poison(g, ZN_ELIMIT, "too many models in one graph");
+        return;
+    }
+    const char *copy = zn_arena_copy(&g->arena, prefix);
+    if (!copy) /* which zn_graph_status tells */
+        return;
     g->splits[g->owners] = splits;
     g->prefix[g->owners++] = copy;
-    return true;
 }
 
 /* The longest prefix counts: an owner without one has all layers that are nobody else's. */

@@ -85,8 +85,7 @@ static zn_scope part_scope(const zn_model *m, zn_part part, const char *prefix, 
     snprintf(name, sizeof name, "%s%s", prefix, own);
     if (!own[0] && name[0]) /* scopes bring their own dot */
         name[strlen(name) - 1] = 0;
-    if (!zn_graph_set_splits(g, prefix, &m->splits))
-        zn_graph_poison(g, ZN_ELIMIT, "too many models in one graph");
+    zn_graph_set_splits(g, prefix, &m->splits);
     return zn_at((zn_scope){ g, "" }, "%s", name);
 }
 
