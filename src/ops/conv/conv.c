@@ -125,15 +125,14 @@ static int weights_of(const zn_node *n, const zn_prepare *p)
 
 static size_t flipped_bytes(const zn_node *n) { return spec_of(n)->flipped ? weight_bytes(n) : 0; }
 
-static size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
-
 /* Bytes of shared scratch that hold weights packed or expanded in the same run, and the numbers of stored ones after
  * them; the kernel's workspace follows. */
 static size_t packed_now(const zn_node *n, const zn_conv_kernel *k, const zn_conv_shape *s, int weights)
 {
     if (weights == STORED)
-        return aligned(k->packed_bytes(s)) + aligned(weight_bytes(n));
-    return weights == COMPUTED || weights == COMPUTED_ON_DEVICE || weights == CODED ? aligned(k->packed_bytes(s)) : 0;
+        return zn_aligned(k->packed_bytes(s)) + zn_aligned(weight_bytes(n));
+    return weights == COMPUTED || weights == COMPUTED_ON_DEVICE || weights == CODED ? zn_aligned(k->packed_bytes(s))
+                                                                                    : 0;
 }
 
 static size_t room_of(const zn_node *n, const zn_conv_kernel *k)
@@ -167,11 +166,11 @@ static zn_needs needs(const zn_node *n, const zn_prepare *p)
     const bool by_device = weights == REFRESHED_ON_DEVICE || weights == COMPUTED_ON_DEVICE;
     const size_t flipped = by_device ? 0 : flipped_bytes(n);
     return (zn_needs){ .thread_scratch = scratch > flipped ? scratch : flipped,
-                       .shared_scratch = packed_now(n, k, &s, weights) + aligned(room_of(n, k)) + wide_bytes(n, k),
+                       .shared_scratch = packed_now(n, k, &s, weights) + zn_aligned(room_of(n, k)) + wide_bytes(n, k),
                        .refreshed = weights == REFRESHED || weights == REFRESHED_ON_DEVICE ? packed : 0,
-                       .packed = weights == PACKED   ? aligned(packed) + flipped
-                                 : weights == CODED  ? aligned(zn_coded_bytes(packed, type_of(k)))
-                                 : weights == STORED ? aligned(zn_coded_bytes(weight_bytes(n), ZN_TYPE_F32))
+                       .packed = weights == PACKED   ? zn_aligned(packed) + flipped
+                                 : weights == CODED  ? zn_aligned(zn_coded_bytes(packed, type_of(k)))
+                                 : weights == STORED ? zn_aligned(zn_coded_bytes(weight_bytes(n), ZN_TYPE_F32))
                                                      : 0,
                        .prepared = sizeof(prepared) };
 }
@@ -201,7 +200,7 @@ static void pack(const zn_node *n, const zn_prepare *p, void *packed)
     if (weights_of(n, p) == STORED)
         memcpy(packed, n->source[1]->data, weight_bytes(n));
     else
-        pack_for(n, k, packed, (char *)packed + aligned(k->packed_bytes(&s)));
+        pack_for(n, k, packed, (char *)packed + zn_aligned(k->packed_bytes(&s)));
 }
 
 static zn_packing packing(const zn_node *n, const zn_prepare *p)
@@ -238,7 +237,7 @@ static void launch_refresh(const zn_node *n, const zn_launch_context *c) { pack_
 static void pack_stored(const zn_node *n, const zn_conv_kernel *k, const zn_launch_context *c)
 {
     const zn_conv_shape s = shape_of(n);
-    float *numbers = (float *)(void *)((char *)c->shared + aligned(k->packed_bytes(&s)));
+    float *numbers = (float *)(void *)((char *)c->shared + zn_aligned(k->packed_bytes(&s)));
     zn_launch(c, zn_k_expand, zn_shape_count(n->source[1]->shape), 1 << 16,
               &(zn_expand_args){ .coded = c->packed, .type = ZN_TYPE_F32, .y = numbers });
     zn_launch(c, k->pack_some, k->pack_units(&s), 1, &(zn_conv_pack_args){ .s = s, .w = numbers, .packed = c->shared });
@@ -278,7 +277,7 @@ static void fill(const zn_node *n, const zn_launch_context *c, const zn_node *re
 static void widen(const zn_node *n, const zn_launch_context *c, zn_conv_args *a)
 {
     const prepared *q = c->prepared;
-    const size_t before = packed_now(n, q->kernel, &a->s, q->weights) + aligned(room_of(n, q->kernel));
+    const size_t before = packed_now(n, q->kernel, &a->s, q->weights) + zn_aligned(room_of(n, q->kernel));
     const zn_widen_args w = { .x = (const uint16_t *)a->x, .y = (float *)(void *)((char *)c->shared + before) };
     zn_launch(c, zn_k_widen, (int64_t)(wide_bytes(n, q->kernel) / sizeof(float)), 1 << 16, &w);
     a->x = w.y;

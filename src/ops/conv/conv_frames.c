@@ -82,8 +82,6 @@ static zn_status shape(zn_node *n)
 
 /* ---- weights ---- */
 
-static size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
-
 static size_t stacked_weights(const plan *q)
 {
     return q->stacked ? sizeof(float) * (size_t)q->s.kh * (size_t)q->s.kw * ZN_STACKED * (size_t)q->s.cout : 0;
@@ -115,7 +113,7 @@ static void pack(const zn_node *n, const zn_prepare *p, void *packed)
 {
     const plan q = plan_of(n, p);
     const int depth = depth_of(n);
-    const size_t each = aligned(q.kernel->packed_bytes(&q.s));
+    const size_t each = zn_aligned(q.kernel->packed_bytes(&q.s));
     const float *w = n->source[WEIGHTS]->data;
     const int64_t count = zn_shape_count(n->source[WEIGHTS]->shape) / depth;
     if (!q.stacked) {
@@ -138,8 +136,9 @@ static zn_packing packing(const zn_node *n, const zn_prepare *p)
 
 static size_t stacked_map(const plan *q)
 {
-    return q->stacked ? aligned(zn_type_size(q->type) * (size_t)q->s.n * (size_t)q->s.h * (size_t)q->s.w * ZN_STACKED)
-                      : 0;
+    return q->stacked
+               ? zn_aligned(zn_type_size(q->type) * (size_t)q->s.n * (size_t)q->s.h * (size_t)q->s.w * ZN_STACKED)
+               : 0;
 }
 
 static size_t room_for(const plan *q, zn_type x)
@@ -152,7 +151,7 @@ static zn_needs needs(const zn_node *n, const zn_prepare *p)
     plan q = plan_of(n, p);
     const zn_node *before = before_of(n);
     const size_t own = room_for(&q, q.stacked ? q.type : n->source[X]->type);
-    const size_t kept = before ? room_for(&q, before->type) : 0, each = aligned(q.kernel->packed_bytes(&q.s));
+    const size_t kept = before ? room_for(&q, before->type) : 0, each = zn_aligned(q.kernel->packed_bytes(&q.s));
     q.s.threads = p->threads;
     return (zn_needs){ .thread_scratch = q.kernel->scratch_bytes(&q.s),
                        .shared_scratch = stacked_map(&q) + (own > kept ? own : kept),
@@ -187,7 +186,7 @@ static void add_frames(const zn_node *n, const zn_launch_context *c, const zn_no
         return;
     zn_conv_args a = { .s = shape_of(n, o.count),
                        .x = zn_values_at(x, o.first * from),
-                       .packed = (const char *)c->packed + (size_t)age * aligned(q->kernel->packed_bytes(&q->s)),
+                       .packed = (const char *)c->packed + (size_t)age * zn_aligned(q->kernel->packed_bytes(&q->s)),
                        .bias = !age && spec_of(n)->bias ? n->source[bias_index(n)]->data : NULL,
                        .residual = residual ? zn_values_at(residual, o.to * to) : NULL,
                        .y = zn_values_at(n, o.to * to),

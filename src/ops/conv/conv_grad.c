@@ -95,8 +95,6 @@ static int64_t weight_tail(const zn_node *n)
     return ((weight_spec *)n->attribute)->sums ? n->source[1]->shape.dim[3] : 0;
 }
 
-static size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
-
 static size_t room_of(const zn_node *n, const zn_conv_grad_kernel *k)
 {
     const zn_conv_shape s = forward_of(n);
@@ -113,7 +111,7 @@ static zn_needs weight_needs(const zn_node *n, const zn_prepare *p)
     zn_conv_shape s = forward_of(n);
     s.threads = p->threads;
     const zn_conv_grad_kernel *k = weight_kernel(n, p);
-    return (zn_needs){ .shared_scratch = aligned(k->shared_bytes(&s)) + room_of(n, k),
+    return (zn_needs){ .shared_scratch = zn_aligned(k->shared_bytes(&s)) + room_of(n, k),
                        .thread_scratch = k->scratch_bytes(&s),
                        .prepared = sizeof(weight_prepared) };
 }
@@ -139,7 +137,7 @@ static void weight_run(const zn_node *n, const zn_launch_context *c)
                             .dy_type = dy->type };
     a.s.threads = zn_pool_threads(c->pool);
     if (room_of(n, k))
-        a.workspace = (char *)c->shared + aligned(k->shared_bytes(&a.s));
+        a.workspace = (char *)c->shared + zn_aligned(k->shared_bytes(&a.s));
     for (; a.stage < k->stages(&a.s); a.stage++)
         zn_launch(c, k->run, k->units(&a.s, a.stage), 1, &a);
 }

@@ -56,11 +56,10 @@ typedef struct prepared {
     int blocks[2]; /* in which x and the map beside it were measured */
 } prepared;
 
-static size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 static size_t table_bytes(const zn_node *n)
 {
     const zn_conv_shape s = shape_of(n);
-    return spec_of(n)->normalises ? aligned(sizeof(float) * (size_t)zn_norm_conv_table(s.n, s.cin)) : 0;
+    return spec_of(n)->normalises ? zn_aligned(sizeof(float) * (size_t)zn_norm_conv_table(s.n, s.cin)) : 0;
 }
 
 static zn_needs needs(const zn_node *n, const zn_prepare *p)

@@ -71,8 +71,6 @@ typedef struct prepared {
     const zn_conv_kernel *kernel;
 } prepared;
 
-static size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
-
 /* Packed weights, followed by the matrix they come from and two rows of d. */
 static zn_needs needs(const zn_node *n, const zn_prepare *p)
 {
@@ -81,7 +79,7 @@ static zn_needs needs(const zn_node *n, const zn_prepare *p)
     if (k)
         return (zn_needs){ .thread_scratch = k->scratch_bytes(&s),
                            .prepared = sizeof(prepared),
-                           .packed = aligned(k->packed_bytes(&s)) +
+                           .packed = zn_aligned(k->packed_bytes(&s)) +
                                      sizeof(float) * ((size_t)s.cin * (size_t)s.cout + 2 * (size_t)d_of(n)) };
     return (zn_needs){ .thread_scratch = zn_spectral_linear_scratch(d_of(n), spec_of(n)->depth),
                        .shared_scratch = sizeof(int32_t) * (size_t)zn_shape_count(n->source[2]->shape),
@@ -136,7 +134,8 @@ static void pack(const zn_node *n, const zn_prepare *p, void *packed)
 {
     const zn_conv_shape s = conv_of(n);
     const zn_conv_kernel *kernel = dense_kernel(n, p);
-    float *w = (float *)(void *)((char *)packed + aligned(kernel->packed_bytes(&s))), *t = w + (int64_t)s.cin * s.cout;
+    float *w = (float *)(void *)((char *)packed + zn_aligned(kernel->packed_bytes(&s))),
+          *t = w + (int64_t)s.cin * s.cout;
     const bool back = s.cout < s.cin; /* one unit vector per channel of the smaller side */
     for (int i = 0; i < (back ? s.cout : s.cin); i++) {
         memset(t, 0, sizeof(float) * (size_t)d_of(n));
