@@ -65,18 +65,18 @@ static zn_image *copy_of(const zn_image *image)
 
 void preview_show(preview_file *f, const zn_image *image)
 {
-    zn_image *copy = f->has_thread ? copy_of(image) : NULL;
     if (!f->has_thread) {
         write_to(f, image);
         return;
     }
+    zn_image *copy = copy_of(image);
+    if (!copy)
+        return;
     pthread_mutex_lock(&f->lock);
-    zn_image *old = f->next;
-    f->next = copy ? copy : old;
+    zn_image_free(f->next);
+    f->next = copy;
     pthread_cond_signal(&f->changed);
     pthread_mutex_unlock(&f->lock);
-    if (copy)
-        zn_image_free(old);
 }
 
 char *preview_close(preview_file *f)
