@@ -299,8 +299,9 @@ class Generate:
             process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment)
             text = process.communicate(timeout=limit)[1]
         except (subprocess.TimeoutExpired, OSError) as error:
-            if process:
+            if process:  # whose memory the next row needs
                 process.kill()
+                process.communicate()
             memory.stop()
             return 1, f"zenith generate: {error if isinstance(error, OSError) else 'no result in time'}", None
         return process.returncode, text, memory.stop(process.pid)
