@@ -85,9 +85,9 @@ const command command_table[] = {
       "Copies the tensors of a checkpoint (.pth, .pt, .ckpt, .safetensors, .gguf, or the index.json or folder of shards) into "
       "one .safetensors file; of a folder with encoder.safetensors and decoder.safetensors, those of both. Nothing in the "
       "checkpoint is executed. --dtype int8 stores the large weights of any network, convolutions too, in 8 bits with a "
-      "scale for each output, fp8 in 8-bit floating point with a scale for the tensor. With OUT.gguf, or with --dtype mlx4, it quantises the transformer of Z-Image or the Qwen3 text "
-      "encoder for zenith generate. Norms and biases stay exact, and layers that suffer most get more bits. Takes less than "
-      "1 GB of memory.",
+      "scale for each output; fp8, in 8-bit floating point with one scale for each tensor. With OUT.gguf, or with "
+      "--dtype mlx4, it quantises the transformer of Z-Image or the Qwen3 text encoder for zenith generate. Norms and "
+      "biases stay exact, and layers that suffer most get more bits. Takes less than 1 GB of memory.",
       CMD_CONVERT, 2, 2, convert_run },
     { "models", "", "list known architectures and available weights",
       "Lists the architectures of this build and the weights found in $ZENITH_MODELS (folders separated by colons), "

@@ -1,5 +1,5 @@
-/* Previews in a file: a thread writes the newest image while the next step is computed. On a GPU, a step takes about as
- * long as writing.
+/* Previews in a file: a thread writes the newest image while the next step is computed, since a step on a GPU takes
+ * about as long as writing.
  *
  *     preview_file *f = preview_open(path);
  *     preview_show(f, image);
@@ -12,9 +12,10 @@
 typedef struct preview_file preview_file;
 
 preview_file *preview_open(const char *path);
-/* Copies the image; one that is not begun yet is left out in its favour. */
+/* Copies the image. It replaces one that is still waiting to be written. */
 void preview_show(preview_file *f, const zn_image *image);
-/* After the last image is written. Returns the first failure's text, which the caller frees, or NULL. f may be NULL. */
+/* Waits until the last image is written. Returns the first failure's text, which the caller frees, or NULL. f may be
+ * NULL. */
 char *preview_close(preview_file *f);
 
 #endif

@@ -1,4 +1,4 @@
-/* Convolutions that a file keeps as a chain of smaller ones. */
+/* Convolutions that a file stores as a chain of smaller ones. */
 #include "models/factored.h"
 
 #include "base/alloc.h"
@@ -159,10 +159,11 @@ zn_status zn_factored_find(const zn_weights *file, const char *layer, int64_t ou
     if (!count)
         return ZN_OK;
     if (count == 1)
-        return ZN_FAIL(ZN_EFORMAT, "tensor '%s.weight' is missing, and of its factors only '%s' is there", layer,
+        return ZN_FAIL(ZN_EFORMAT, "tensor '%s.weight' is missing, and of its factors only '%s' is present", layer,
                        found[0]->name);
     if (count > ZN_LINKS)
-        return ZN_FAIL(ZN_EUNSUPPORTED, "'%s' is kept as more than %d convolutions", layer, ZN_LINKS);
+        return ZN_FAIL(ZN_EUNSUPPORTED, "'%s' is stored as more than %d convolutions, which is not supported", layer,
+                       ZN_LINKS);
     ZN_TRY(order(found, count, layer, out, in, &k));
     snprintf(f->name, sizeof f->name, "%s.weight", layer);
     f->count = count;
@@ -320,7 +321,8 @@ static zn_status bias_after(const zn_weights *file, const zn_factored *f, int i,
     float *w;
     if (before && taps_of(&k) > 1)
         return ZN_FAIL(ZN_EUNSUPPORTED,
-                       "a factor of '%s' has a bias in front of another's kernel: it cannot be one layer", f->name);
+                       "a factor of '%s' has a bias before the kernel of another, so their product is not one layer",
+                       f->name);
     memset(out, 0, sizeof *out * (size_t)k.out);
     if (own)
         ZN_TRY(zn_weight_read(file, own, ZN_SHAPE(k.out), ZN_LAYOUT_PLAIN, out));

@@ -1,5 +1,5 @@
-/* Convolutions that a file keeps as chains of smaller ones: whatever the names of these, the network decodes as the one
- * whose weights are their products. */
+/* Convolutions that a file stores as chains of smaller ones: whatever the names of these, the network decodes as the
+ * one whose weights are their products. */
 #include "base/alloc.h"
 #include "base/file.h"
 #include "io/weights/writer.h"
@@ -363,9 +363,9 @@ static void what_makes_no_convolution_is_refused(void **state)
     find_chain((zn_shape[]){ square, square }, numbered, 2, 8, 8, ZN_OK, NULL);
     find_chain(NULL, NULL, 0, 8, 16, ZN_OK, NULL);
     find_chain((zn_shape[]){ kernel }, named, 1, 8, 16, ZN_EFORMAT,
-               "tensor 'a.b.weight' is missing, and of its factors only 'a.b.U' is there");
+               "tensor 'a.b.weight' is missing, and of its factors only 'a.b.U' is present");
     find_chain((zn_shape[]){ kernel, ZN_SHAPE(8, 0, 1, 1, 1) }, named, 2, 8, 16, ZN_EFORMAT,
-               "tensor 'a.b.weight' is missing, and of its factors only 'a.b.U' is there");
+               "tensor 'a.b.weight' is missing, and of its factors only 'a.b.U' is present");
     find_chain((zn_shape[]){ kernel, ZN_SHAPE(8, 5, 1, 1, 1) }, named, 2, 8, 16, ZN_ESHAPE,
                "the factors of 'a.b' do not make one convolution from 16 channels to 8: 'U' 4x16x3x3x3 and 'V' "
                "8x5x1x1x1");
@@ -376,7 +376,7 @@ static void what_makes_no_convolution_is_refused(void **state)
                "the factors of 'a.b' fit in any order, and their names have no numbers: 'U' 8x8x1x1x1 and 'V' "
                "8x8x1x1x1");
     find_chain((zn_shape[]){ kernel, square, square, point }, named, 4, 8, 16, ZN_EUNSUPPORTED,
-               "'a.b' is kept as more than 3 convolutions");
+               "'a.b' is stored as more than 3 convolutions, which is not supported");
 }
 
 /* A bias in front of a kernel does not reach what is beyond the border: no bias after it is the same. */
@@ -394,7 +394,7 @@ static void a_bias_in_front_of_a_kernel_is_not_moved(void **state)
     assert_int_equal(zn_weights_open(path, &w), ZN_OK);
     assert_int_equal(zn_factored_find(w, "a.b", 8, 16, &f), ZN_OK);
     assert_int_equal(zn_factored_bias(w, &f, bias), ZN_EUNSUPPORTED);
-    assert_non_null(strstr(zn_error_text(), "'a.b.weight' has a bias in front of another's kernel"));
+    assert_non_null(strstr(zn_error_text(), "'a.b.weight' has a bias before the kernel of another"));
     assert_true(zn_factored_split(&f, &split)); /* as layers it runs */
     assert_string_equal(split.link[0].bias, "a.b.0.bias");
     assert_null(split.link[1].bias);
