@@ -2,9 +2,11 @@
  * one whose weights are their products. */
 #include "base/alloc.h"
 #include "base/file.h"
+#include "graph/exec.h"
 #include "io/weights/writer.h"
 #include "model_file.h"
 #include "models/factored.h"
+#include "train/objective/objective.h"
 #include "video_models.h"
 
 #include <math.h>
@@ -335,6 +337,50 @@ static void chains_are_written_as_chains(void **state)
     zn_model_free(again);
 }
 
+/* A decoder of two frames in a graph, and beside it that of a student without chains; the result is the caller's. */
+static float *run_teacher(const zn_model *m, const zn_model *student, int64_t *count)
+{
+    zn_pool *pool;
+    zn_exec *e;
+    zn_graph *g = zn_graph_new();
+    zn_node *x = zn_graph_input(g, "x", ZN_SHAPE(2, 2, 4, 3)), *out[2];
+    out[0] = zn_part_of(m, ZN_DECODER, student ? ZN_TEACHER : "", x, 1);
+    out[1] = student ? zn_part_of(student, ZN_DECODER, "", x, 1) : out[0];
+    assert_int_equal(zn_graph_status(g), ZN_OK);
+    zn_model_bind(m, g, student ? ZN_TEACHER : "");
+    if (student)
+        zn_model_bind(student, g, "");
+    assert_int_equal(zn_pool_new(1, &pool), ZN_OK);
+    if (zn_exec_new(g, out, student ? 2 : 1, &(zn_exec_options){ .pool = pool }, &e) != ZN_OK)
+        fail_msg("%s", zn_error_text());
+    state_of_numbers = 7;
+    fill(x->data, zn_shape_count(x->shape), 1);
+    assert_int_equal(zn_exec_run(e), ZN_OK);
+    *count = zn_shape_count(out[0]->shape);
+    float *copy = zn_alloc(sizeof *copy * (size_t)*count);
+    memcpy(copy, out[0]->data, sizeof *copy * (size_t)*count);
+    zn_exec_free(e);
+    zn_pool_free(pool);
+    zn_graph_free(g);
+    return copy;
+}
+
+static void a_teacher_has_chains_of_its_own(void **state)
+{
+    (void)state;
+    zn_model *student = wider_wan(0, 16), *made = wider_wan(0, 16), *teacher;
+    int64_t count;
+    write_factored(made, 0);
+    assert_int_equal(zn_model_open(path, &teacher), ZN_OK);
+    float *alone = run_teacher(teacher, NULL, &count), *beside = run_teacher(teacher, student, &count);
+    assert_memory_equal(beside, alone, sizeof *alone * (size_t)count);
+    zn_free(alone);
+    zn_free(beside);
+    zn_model_free(student);
+    zn_model_free(made);
+    zn_model_free(teacher);
+}
+
 static void find_chain(const zn_shape *shapes, const char *const *names, int count, int64_t out, int64_t in,
                        zn_status wanted, const char *sentence)
 {
@@ -468,6 +514,7 @@ int main(void)
         cmocka_unit_test(chains_decode_as_their_products),
         cmocka_unit_test(products_are_exact),
         cmocka_unit_test(chains_are_written_as_chains),
+        cmocka_unit_test(a_teacher_has_chains_of_its_own),
         cmocka_unit_test(what_makes_no_convolution_is_refused),
         cmocka_unit_test(a_bias_in_front_of_a_kernel_is_not_moved),
         cmocka_unit_test(a_factor_that_cannot_be_read_is_an_error),
