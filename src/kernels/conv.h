@@ -92,6 +92,8 @@ typedef struct zn_conv_kernel {
     size_t (*packed_bytes)(const zn_conv_shape *s);
     void (*pack)(const zn_conv_shape *s, const float *w,
                  void *packed); /* the same bytes for any n, map size and thread count */
+    /* Optional: the same for weights that never change, which may take longer and gives more exact results. */
+    void (*pack_constant)(const zn_conv_shape *s, const float *w, void *packed);
     /* Optional: whether packed is only the weights in another order, as numbers of the type of `math` (F32 or BF16),
      * and zeros (coded.h). NULL: no. */
     bool (*rearranges)(const zn_conv_shape *s);

@@ -103,4 +103,17 @@ static inline void bf16_stream(uint16_t *y, vec a, vec b)
 static inline void bf16_stream_end(void) {}
 #endif
 
+/* What rounding leaves of n numbers, rounded too: x = high + low to 16 bits. 0 where high is not finite. */
+static inline void bf16_low(const float *x, const uint16_t *high, int64_t n, uint16_t *to)
+{
+    typedef int32_t whole __attribute__((vector_size(sizeof(vec))));
+    for (int64_t i = 0; i < n; i += VEC_LANES) {
+        const int count = n - i < VEC_LANES ? (int)(n - i) : VEC_LANES;
+        const vec rest =
+            (count < VEC_LANES ? vec_load_part(x + i, count) : vec_load(x + i)) - bf16_load(high + i, count);
+        const whole finite = (whole)(rest - rest == vec_splat(0));
+        bf16_store(to + i, (vec)((whole)rest & finite), count);
+    }
+}
+
 #endif

@@ -3,8 +3,8 @@
  *
  * The errors of some layers pass through everything after them. The first one has few channels and hardly any work:
  * there the operands are sums of two bf16 numbers, high and low, and the channels of a patch pixel are high, low and
- * high inputs, to be multiplied with high, high and low weights; the error is 2^-16 instead of 2^-8. With a stride, the
- * weights are such sums, multiplied with the same inputs.
+ * high inputs, to be multiplied with high, high and low weights; the error is 2^-16 instead of 2^-8. A layer with a
+ * stride rounds the sum of all blocks before it: if that is fp32, it reads a second patch, of the low parts.
  *
  * A unit is processed in bands of four rows, 32 outputs at a time. Its input is read from the map if that is bf16 and
  * the unit touches no border, else from a copy as bf16. Two tiles of 16 positions are multiplied with two tiles of
@@ -99,6 +99,14 @@ static inline columns columns_of(const zn_conv_shape *s, const plan *p, const sp
     return c;
 }
 
+/* Zeros of a patch row that are outside of the map, as all of it may be. */
+static inline void clear_outside(const plan *p, const columns *c, bool inside, uint16_t *to)
+{
+    clear(p, inside ? c->begin : c->all, to);
+    if (inside)
+        clear(p, c->all - c->end, to + (int64_t)c->end * p->cin);
+}
+
 /* The input of patch row r, starting at its first column inside the map; NULL above and below the map. */
 static inline const char *input_row(const zn_conv_args *a, const spot *u, const columns *c, int r)
 {
@@ -110,6 +118,13 @@ static inline const char *input_row(const zn_conv_args *a, const spot *u, const 
     return (const char *)a->x + at * (int64_t)zn_type_size(a->x_type);
 }
 
+/* Values from a patch to that of the low parts of the input; 0: these are not multiplied. */
+static inline int64_t low_values(const zn_conv_args *a, const plan *p)
+{
+    const bool reads = a->s.stride > 1 && p->parts == 1 && p->cin == a->s.cin && a->x_type == ZN_TYPE_F32;
+    return reads ? (int64_t)p->patch_rows * p->patch_cols * p->cin : 0;
+}
+
 /* Fills rows [first,end) of the patch: the input of a unit as bf16, including the zeros of the border,
  * [patch_rows][patch_cols][cin]. */
 static inline void gather(const zn_conv_args *a, const plan *p, const spot *u, int first, int end, uint16_t *patch)
@@ -117,16 +132,17 @@ static inline void gather(const zn_conv_args *a, const plan *p, const spot *u, i
     const columns c = columns_of(&a->s, p, u);
     const int64_t line = (int64_t)p->patch_cols * p->cin;
     const int64_t begin = (int64_t)c.begin * p->cin, after = (int64_t)c.end * p->cin;
+    const int64_t low = low_values(a, p);
     for (int r = first; r < end; r++) {
         uint16_t *to = patch + r * line;
         const char *x = input_row(a, u, &c, r);
-        if (!x) {
-            clear(p, c.all, to);
-            continue;
-        }
-        clear(p, c.begin, to);
-        copy_pixels(a, p, x, c.end - c.begin, to + begin);
-        clear(p, c.all - c.end, to + after);
+        if (x)
+            copy_pixels(a, p, x, c.end - c.begin, to + begin);
+        if (x && low)
+            bf16_low((const float *)(const void *)x, to + begin, after - begin, to + low + begin);
+        clear_outside(p, &c, x != NULL, to);
+        if (low)
+            clear_outside(p, &c, x != NULL, to + low);
     }
 }
 
@@ -197,14 +213,6 @@ static target target_of(const zn_conv_shape *s, const plan *p, const band *b, in
 static inline char *value_at(const void *map, zn_type type, int64_t at)
 {
     return (char *)(uintptr_t)map + at * (int64_t)zn_type_size(type);
-}
-
-/* The residual of a tile is spread out, one or two cache lines per pixel: prefetch it before computing the sums. */
-static void prefetch(const zn_conv_args *a, const target *t, int lanes)
-{
-    for (int i = 0; a->residual && i < t->count; i++)
-        for (int j = 0; j < lanes; j += 64 / (int)zn_type_size(a->residual_type))
-            __builtin_prefetch(value_at(a->residual, a->residual_type, t->at + i * t->step + j));
 }
 
 /* Up to a vector of values of a map. */
@@ -306,14 +314,14 @@ typedef struct work {
 typedef struct operands {
     const char *at[TILE_SUMS], *weights;
     int64_t line, stride; /* bytes from one row of values, or one position, to the next */
+    int64_t low;          /* bytes from there to the low parts of the values; 0: there are none */
     int tiles;
     bool pair;
 } operands;
 
 /* One step for two tiles of positions at `at` and 32 outputs: the weights of the second 16 are `other` bytes after
  * those of the first. Sums 0 and 1 are those of the first tile. */
-VEC_INLINE void step_pair(const char *const at[TILE_SUMS], int64_t stride, const char *w, int64_t other, int64_t addend,
-                          int addends)
+VEC_INLINE void step_pair(const char *const at[TILE_SUMS], int64_t stride, const char *w, int64_t other)
 {
     tile_load(4, at[0], stride);
     tile_load(6, w, TILE_BYTES);
@@ -323,30 +331,20 @@ VEC_INLINE void step_pair(const char *const at[TILE_SUMS], int64_t stride, const
     tile_dp(1, 4, 7);
     tile_dp(2, 5, 6);
     tile_dp(3, 5, 7);
-    if (addends > 1) {
-        tile_load(6, w + addend, TILE_BYTES);
-        tile_load(7, w + addend + other, TILE_BYTES);
-        tile_dp(0, 4, 6);
-        tile_dp(1, 4, 7);
-        tile_dp(2, 5, 6);
-        tile_dp(3, 5, 7);
-    }
 }
 
 /* One step for four tiles of positions and 16 outputs. */
-VEC_INLINE void step_single(const char *const at[TILE_SUMS], int64_t stride, const char *w, int64_t addend, int addends)
+VEC_INLINE void step_single(const char *const at[TILE_SUMS], int64_t stride, const char *w)
 {
-    for (int i = 0; i < addends; i++, w += addend) {
-        tile_load(6, w, TILE_BYTES);
-        tile_load(4, at[0], stride);
-        tile_load(5, at[1], stride);
-        tile_dp(0, 4, 6);
-        tile_dp(1, 5, 6);
-        tile_load(4, at[2], stride);
-        tile_load(5, at[3], stride);
-        tile_dp(2, 4, 6);
-        tile_dp(3, 5, 6);
-    }
+    tile_load(6, w, TILE_BYTES);
+    tile_load(4, at[0], stride);
+    tile_load(5, at[1], stride);
+    tile_dp(0, 4, 6);
+    tile_dp(1, 5, 6);
+    tile_load(4, at[2], stride);
+    tile_load(5, at[3], stride);
+    tile_dp(2, 4, 6);
+    tile_dp(3, 5, 6);
 }
 
 static void store_sums(const operands *o, float *c)
@@ -362,35 +360,60 @@ static void store_sums(const operands *o, float *c)
     }
 }
 
-/* w->now.c = the sums over the whole kernel. Meanwhile `next` is prefetched, and the sums before are written. What the
- * steps use is in registers: a tile load could change any memory, as far as the compiler knows. */
-static void product(const zn_conv_args *a, const plan *p, const operands *o, ahead next, work *w)
+/* The residual of a tile is spread out, one or two cache lines per pixel: fetches it for pixels [first,first + count)
+ * while their sums are computed. */
+VEC_INLINE void prefetch_residual(const zn_conv_args *a, const sums *s, int first, int count)
+{
+    const int64_t line = 64 / (int64_t)zn_type_size(a->residual_type);
+    for (int i = first; i < first + count && i < s->pixels; i++) {
+        const target *t = &s->to[i / TILE_ROWS];
+        for (int64_t j = 0; j < s->lanes && i % TILE_ROWS < t->count; j += line)
+            __builtin_prefetch(value_at(a->residual, a->residual_type, t->at + i % TILE_ROWS * t->step + j));
+    }
+}
+
+/* Adds the products of all steps to the sums in the tiles: of the values, or of their low parts, which are `part` bytes
+ * after them. Meanwhile `next` is prefetched, and the sums before are written. What the steps use is in registers: a
+ * tile load could change any memory, as far as the compiler knows. */
+static void add_products(const zn_conv_args *a, const plan *p, const operands *o, int64_t part, ahead next, work *w)
 {
     const int64_t run = (int64_t)sizeof(uint16_t) * p->depth, stride = o->stride, line = o->line - p->steps * run;
-    const int64_t addend = tile_bytes(p), step = step_bytes(p), other = slice_bytes(p);
-    const int steps = p->kh * p->steps, turn = p->steps, addends = p->addends;
-    const int writes = w->before.pixels / FEW_PIXELS, every = writes ? steps / writes : 0;
+    const int64_t step = step_bytes(p), other = slice_bytes(p);
+    const int steps = p->kh * p->steps, turn = p->steps;
+    const int writes = (w->before.pixels - w->before.done) / FEW_PIXELS, every = writes ? steps / writes : 0;
     const bool pair = o->pair;
-    const char *at[TILE_SUMS] = { o->at[0], o->at[1], o->at[2], o->at[3] }, *weights = o->weights;
-    tile_zero(0);
-    tile_zero(1);
-    tile_zero(2);
-    tile_zero(3);
+    const int fetches = a->residual && !part ? pieces(w->now.pixels, steps) : 0;
+    const char *at[TILE_SUMS] = { o->at[0] + part, o->at[1] + part, o->at[2] + part, o->at[3] + part };
+    const char *weights = o->weights;
     for (int i = 1, wait = every; i <= steps; i++, weights += step) {
         if (pair)
-            step_pair(at, stride, weights, other, addend, addends);
+            step_pair(at, stride, weights, other);
         else
-            step_single(at, stride, weights, addend, addends);
+            step_single(at, stride, weights);
         const int64_t by = i % turn ? run : run + line; /* to the next run of this row, or the next row */
         for (int t = 0; t < TILE_SUMS; t++)
             at[t] += by;
         for (int64_t end = 0; end < next.bytes; end += 64, next.from += 64)
             __builtin_prefetch(next.from, 0, 2);
+        if (fetches)
+            prefetch_residual(a, &w->now, (i - 1) * fetches, fetches);
         if (--wait <= 0 && w->before.done < w->before.pixels) {
             finish_few(a, w->past, &w->before);
             wait = every;
         }
     }
+}
+
+/* w->now.c = the sums over the whole kernel. */
+static void product(const zn_conv_args *a, const plan *p, const operands *o, ahead next, work *w)
+{
+    tile_zero(0);
+    tile_zero(1);
+    tile_zero(2);
+    tile_zero(3);
+    add_products(a, p, o, 0, next, w);
+    if (o->low)
+        add_products(a, p, o, o->low, (ahead){ 0 }, w);
     store_sums(o, w->now.c);
     finish(a, w->past, &w->before);
 }
@@ -410,8 +433,6 @@ static void group(const zn_conv_args *a, const plan *p, const band *b, int phase
         const int row = tile % b->rows * s->stride + dy, col = tile / b->rows * TILE_ROWS * s->stride + dx;
         o->at[i] = b->from + row * b->line + (int64_t)sizeof(uint16_t) * col * p->cin;
         w->now.to[i] = target_of(s, p, b, phase, cout, tile);
-        if (i < o->tiles)
-            prefetch(a, &w->now.to[i], w->now.lanes);
     }
     product(a, p, o, next, w);
     const sums done = w->now;
@@ -429,6 +450,7 @@ static void slice(const zn_conv_args *a, const plan *p, const band *b, int phase
     operands o = { .weights = (const char *)a->packed + index * slice_bytes(p),
                    .line = b->line,
                    .stride = (int64_t)sizeof(uint16_t) * p->cin * a->s.stride,
+                   .low = (int64_t)sizeof(uint16_t) * low_values(a, p),
                    .pair = pair };
     for (int g = 0; g < groups; g++) {
         o.tiles = least(each, tiles - g * each);
@@ -492,7 +514,8 @@ static void run(const void *args, zn_range r)
 static size_t scratch_bytes(const zn_conv_shape *s)
 {
     const plan p = plan_of(s);
-    return (2 * SUM_BYTES + patch_bytes(&p) + 63) / 64 * 64;
+    const size_t patches = s->stride > 1 ? 2 : 1; /* the second of low parts */
+    return (2 * SUM_BYTES + patches * patch_bytes(&p) + 63) / 64 * 64;
 }
 
 static int64_t units(const zn_conv_shape *s)
@@ -510,14 +533,20 @@ static size_t packed_bytes(const zn_conv_shape *s)
 static void pack(const zn_conv_shape *s, const float *w, void *packed)
 {
     const plan p = plan_of(s);
-    plan_pack(s, &p, w, packed);
+    plan_pack(s, &p, w, false, packed);
 }
 
-/* Not sums of weights, nor sums of two numbers. */
+static void pack_constant(const zn_conv_shape *s, const float *w, void *packed)
+{
+    const plan p = plan_of(s);
+    plan_pack(s, &p, w, rounds_together(s, &p), packed);
+}
+
+/* Not sums of weights, nor sums of two numbers, nor weights that depend on each other. */
 static bool rearranges(const zn_conv_shape *s)
 {
     const plan p = plan_of(s);
-    return p.up == 1 && p.parts == 1 && p.addends == 1;
+    return p.up == 1 && p.parts == 1 && !rounds_together(s, &p);
 }
 
 /* The kernels of the phases have the same size only if the original size is odd. A tile product takes the same time
@@ -531,12 +560,12 @@ static bool supports(const zn_conv_shape *s)
 }
 
 /* The errors of all layers add up. Where a network has few channels, layers with small maps are little of the work, so
- * they are left to fp32 kernels. In a decoder, whose errors are half those of an encoder, and with weights of two
- * parts, that concerns fewer of them. Training keeps the same precision everywhere. */
+ * they are left to fp32 kernels: in an encoder sooner than in a decoder, whose errors are half as large. Training keeps
+ * the same precision everywhere. */
 static bool pays(const zn_conv_shape *s, const zn_conv_wish *wish)
 {
-    enum { COARSE_SHARE = 4, COARSE_SHARE_FINE = 16, FEW_WEIGHTS = 128 * 128 };
-    const int share = wish->grows || plan_of(s).addends > 1 ? COARSE_SHARE_FINE : COARSE_SHARE;
+    enum { SHARE = 16, SHARE_GROWING = 64 };
+    const int64_t share = wish->grows ? SHARE_GROWING : SHARE;
     return wish->changing || s->cin * s->cout > FEW_WEIGHTS || (int64_t)s->oh * s->ow * share >= wish->largest;
 }
 
@@ -544,7 +573,7 @@ static double flops(const zn_conv_shape *s)
 {
     const plan p = plan_of(s);
     const double tiles = (double)s->n * p.high * pieces(p.wide, TILE_ROWS) * p.up * p.up * p.couts;
-    return 2.0 * tiles * TILE_ROWS * TILE_ROWS * p.kh * p.steps * p.depth * p.addends;
+    return 2.0 * tiles * TILE_ROWS * TILE_ROWS * p.kh * p.steps * p.depth;
 }
 
 static unsigned narrow(const zn_conv_shape *s)
@@ -563,6 +592,7 @@ const zn_conv_kernel zn_conv_amx_bf16 = {
     .pays = pays,
     .packed_bytes = packed_bytes,
     .pack = pack,
+    .pack_constant = pack_constant,
     .rearranges = rearranges,
     .scratch_bytes = scratch_bytes,
     .units = units,

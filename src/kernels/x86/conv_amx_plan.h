@@ -13,6 +13,7 @@
 #define ZN_KERNELS_X86_CONV_AMX_PLAN_H
 
 #include "kernels/conv.h"
+#include "kernels/round_taps.h"
 #include "kernels/x86/bf16.h"
 #include "kernels/x86/tile.h"
 
@@ -27,13 +28,13 @@ enum {
     LARGEST_PATCH = 8 << 20, /* for the smallest unit */
     FEW = 4,                 /* input channels of a layer whose operands have two parts */
     PARTS = 3,
+    FEW_WEIGHTS = 128 * 128, /* for each tap */
 };
 
 typedef struct plan {
     int up;                     /* 2: up2; else 1 */
     int kh, kw;                 /* kernel of one phase */
     int parts;                  /* 1, or PARTS */
-    int addends;                /* bf16 numbers of a weight, each in its own tile: 2 with a stride, else 1 */
     int cin, steps, depth;      /* channels of a patch pixel; kw * cin = steps * depth */
     int couts;                  /* tiles of 16 outputs */
     int high, wide;             /* positions of the map */
@@ -85,7 +86,6 @@ static inline plan plan_of(const zn_conv_shape *s)
                .kh = s->kh,
                .kw = s->kw,
                .parts = s->cin <= FEW ? PARTS : 1,
-               .addends = s->stride > 1 && s->cin > FEW ? 2 : 1,
                .couts = pieces(s->cout, TILE_ROWS) };
     if (s->up2) {
         p.kh = s->kh / 2 + 1;
@@ -107,9 +107,8 @@ static inline plan plan_of(const zn_conv_shape *s)
     return p;
 }
 
-/* Bytes of packed weights: an operand tile, those of one product, and those for 16 outputs of one phase. */
-static inline int64_t tile_bytes(const plan *p) { return (int64_t)(p->depth / 2) * TILE_BYTES; }
-static inline int64_t step_bytes(const plan *p) { return p->addends * tile_bytes(p); }
+/* Bytes of packed weights: an operand tile, and those for 16 outputs of one phase. */
+static inline int64_t step_bytes(const plan *p) { return (int64_t)(p->depth / 2) * TILE_BYTES; }
 static inline int64_t slice_bytes(const plan *p) { return p->kh * p->steps * step_bytes(p); }
 
 /* The weight of phase (py,px) at row dy and column dx of its kernel: the sum of the weights that read the same input
@@ -127,15 +126,14 @@ static inline float phase_weight(const zn_conv_shape *s, const float *w, const i
     return (float)sum;
 }
 
-/* The bf16 number that is left of a weight after `taken` numbers. */
-static inline uint16_t part_of(float v, int taken)
+/* The second bf16 number of a weight that is the sum of two. */
+static inline uint16_t low_part(float v)
 {
-    const uint16_t high = bf16_round(v);
-    const float rest = v - bf16_value(high);
-    return !taken ? high : isfinite(rest) ? bf16_round(rest) : 0; /* else the first number says it */
+    const float rest = v - bf16_value(bf16_round(v));
+    return isfinite(rest) ? bf16_round(rest) : 0; /* else the first number says it */
 }
 
-/* Operand tiles: pairs of consecutive values of the kernel row for 16 outputs, [addend][depth / 2][16][2]. */
+/* Operand tiles: pairs of consecutive values of the kernel row for 16 outputs, [depth / 2][16][2]. */
 static inline void pack_step(const zn_conv_shape *s, const plan *p, const float *w, const int phase[2],
                              const int dy_step[2], int cout, uint16_t *to)
 {
@@ -144,23 +142,50 @@ static inline void pack_step(const zn_conv_shape *s, const plan *p, const float 
         for (int j = 0; j < TILE_ROWS; j++) {
             const bool real = ci < s->cin * p->parts && cout + j < s->cout;
             const float v = real ? phase_weight(s, w, phase, at, ci % s->cin, cout + j) : 0;
-            const int at_tile = (i / 2 * TILE_ROWS + j) * 2 + i % 2, low = p->parts > 1 && ci >= 2 * s->cin;
-            to[at_tile] = part_of(v, low);
-            if (p->addends > 1)
-                to[p->depth * TILE_ROWS + at_tile] = part_of(v, 1);
+            const bool low = p->parts > 1 && ci >= 2 * s->cin;
+            to[(i / 2 * TILE_ROWS + j) * 2 + i % 2] = low ? low_part(v) : bf16_round(v);
         }
     }
 }
 
-/* [phase row][phase column][cout / 16][kernel row][step][addend][depth / 2][16][2] */
-static inline void plan_pack(const zn_conv_shape *s, const plan *p, const float *w, void *packed)
+/* Whether the taps of a kernel are rounded together if they never change. Layers with many weights take too long. */
+static inline bool rounds_together(const zn_conv_shape *s, const plan *p)
+{
+    return p->parts == 1 && p->kh * p->kw > 1 && p->kh * p->kw <= ZN_ROUND_TAPS && s->cin * s->cout <= FEW_WEIGHTS;
+}
+
+/* Replaces what pack_step wrote for 16 outputs by weights that are rounded together. */
+static inline void pack_together(const zn_conv_shape *s, const plan *p, const float *w, const int phase[2], int cout,
+                                 uint16_t *to)
+{
+    float taps[ZN_ROUND_TAPS];
+    uint16_t rounded[ZN_ROUND_TAPS];
+    const int count = p->kh * p->kw, outputs = least(TILE_ROWS, s->cout - cout);
+    for (int ci = 0; ci < s->cin; ci++)
+        for (int j = 0; j < outputs; j++) {
+            for (int t = 0; t < count; t++)
+                taps[t] = phase_weight(s, w, phase, (int[2]){ t / p->kw, t % p->kw }, ci, cout + j);
+            zn_round_taps(taps, count, rounded);
+            for (int t = 0; t < count; t++) {
+                const int k = t % p->kw * p->cin + ci, i = k % p->depth, step = t / p->kw * p->steps + k / p->depth;
+                to[(step * (p->depth / 2) + i / 2) * TILE_ROWS * 2 + j * 2 + i % 2] = rounded[t];
+            }
+        }
+}
+
+/* [phase row][phase column][cout / 16][kernel row][step][depth / 2][16][2] */
+static inline void plan_pack(const zn_conv_shape *s, const plan *p, const float *w, bool together, void *packed)
 {
     char *to = packed;
     for (int phase = 0; phase < p->up * p->up; phase++)
-        for (int c = 0; c < p->couts; c++)
+        for (int c = 0; c < p->couts; c++) {
+            const int at[2] = { phase / p->up, phase % p->up };
+            uint16_t *first = (uint16_t *)(void *)to;
             for (int i = 0; i < p->kh * p->steps; i++, to += step_bytes(p))
-                pack_step(s, p, w, (int[2]){ phase / p->up, phase % p->up }, (int[2]){ i / p->steps, i % p->steps },
-                          c * TILE_ROWS, (uint16_t *)to);
+                pack_step(s, p, w, at, (int[2]){ i / p->steps, i % p->steps }, c * TILE_ROWS, (uint16_t *)to);
+            if (together)
+                pack_together(s, p, w, at, c * TILE_ROWS, first);
+        }
 }
 
 #endif

@@ -175,8 +175,8 @@ static zn_needs needs(const zn_node *n, const zn_prepare *p)
                        .prepared = sizeof(prepared) };
 }
 
-/* workspace: a buffer of flipped_bytes. */
-static void pack_for(const zn_node *n, const zn_conv_kernel *k, void *packed, void *workspace)
+/* workspace: a buffer of flipped_bytes. constant: the weights never change. */
+static void pack_for(const zn_node *n, const zn_conv_kernel *k, bool constant, void *packed, void *workspace)
 {
     const zn_conv_shape s = shape_of(n);
     const float *w = n->source[1]->data;
@@ -185,7 +185,7 @@ static void pack_for(const zn_node *n, const zn_conv_kernel *k, void *packed, vo
         zn_k_flip_weights(&a, (zn_range){ 0, a.taps, NULL });
         w = workspace;
     }
-    k->pack(&s, w, packed);
+    (constant && k->pack_constant ? k->pack_constant : k->pack)(&s, w, packed);
 }
 
 static void prepare(const zn_node *n, const zn_prepare *p, void *memory)
@@ -200,7 +200,7 @@ static void pack(const zn_node *n, const zn_prepare *p, void *packed)
     if (weights_of(n, p) == STORED)
         memcpy(packed, n->source[1]->data, weight_bytes(n));
     else
-        pack_for(n, k, packed, (char *)packed + zn_aligned(k->packed_bytes(&s)));
+        pack_for(n, k, weights_of(n, p) == PACKED, packed, (char *)packed + zn_aligned(k->packed_bytes(&s)));
 }
 
 static zn_packing packing(const zn_node *n, const zn_prepare *p)
@@ -221,7 +221,7 @@ static zn_packing packing(const zn_node *n, const zn_prepare *p)
 static void refresh(const zn_node *n, const void *memory, void *refreshed, void *scratch)
 {
     const prepared *q = memory;
-    pack_for(n, q->kernel, refreshed, scratch);
+    pack_for(n, q->kernel, false, refreshed, scratch);
 }
 
 static void pack_on_device(const zn_node *n, const zn_launch_context *c, void *to)
@@ -255,7 +255,7 @@ static void pack_now(const zn_node *n, const prepared *q, const zn_launch_contex
     else if (q->weights == COMPUTED_ON_DEVICE)
         pack_on_device(n, c, c->shared);
     else if (q->weights == COMPUTED)
-        pack_for(n, q->kernel, c->shared, c->scratch);
+        pack_for(n, q->kernel, false, c->shared, c->scratch);
 }
 
 /* Results without a sample: only the residual (NULL: 0). */
@@ -360,11 +360,17 @@ static zn_node_types types(const zn_node *n, const zn_prepare *p)
 
 /* The CPU copies them two at a time, or converts them; whether there are any depends on the number of frames, on which
  * the rounding must not: a residual of 16 bits is not added up to floats. A map that is read as a residual is rounded
- * once more for it, so it is 16 bits only where that saves memory: in the largest maps of the network. Where
- * convolutions do not multiply maps of bf16, they are widened first. */
-static zn_node_types host_types(const zn_node *n, const zn_prepare *p)
+ * once more for it, so it is 16 bits only where that saves memory: in the largest maps of the network. So is one that a
+ * convolution with a stride reads: the sum of all blocks before it. Where convolutions do not multiply maps of bf16,
+ * they are widened first. */
+static bool is_large(const zn_node *n)
 {
     enum { LARGE_SHARE = 2 };
+    return zn_whole_rows(n) * n->shape.dim[2] * LARGE_SHARE >= zn_graph_largest_map(n->graph);
+}
+
+static zn_node_types host_types(const zn_node *n, const zn_prepare *p)
+{
     zn_node_types t = types_of_kernel(n, p);
     if (!(p->cpu & ZN_CPU_AMX_BF16))
         t.sources |= 1;
@@ -372,8 +378,10 @@ static zn_node_types host_types(const zn_node *n, const zn_prepare *p)
         return (zn_node_types){ 0 };
     if (spec_of(n)->results && n->shape.dim[3] % 2)
         t = (zn_node_types){ .sources = t.sources & 1 };
-    if (zn_whole_rows(n) * n->shape.dim[2] * LARGE_SHARE < zn_graph_largest_map(n->graph))
+    if (!is_large(n))
         t.sources &= 1;
+    if (spec_of(n)->stride > 1 && !is_large(n->source[0]))
+        t.sources &= ~1u;
     if (spec_of(n)->results)
         t.alike = t.sources & ~1u;
     return t;
