@@ -44,19 +44,33 @@ static inline void copy_values(const void *x, zn_type type, int64_t count, uint1
         bf16_from(x, count, to);
 }
 
+/* Writes pixels of `cin` channels as `channels` each: high, low and high parts, then zeros. */
+VEC_INLINE void interleave(const int cin, int channels, const uint16_t *high, const uint16_t *low, int count,
+                           uint16_t *to)
+{
+    for (int i = 0; i < count; i++, high += cin, low += cin, to += channels) {
+        memcpy(to, high, sizeof *to * (size_t)cin);
+        memcpy(to + cin, low, sizeof *to * (size_t)cin);
+        memcpy(to + 2 * cin, high, sizeof *to * (size_t)cin);
+        for (int c = PARTS * cin; c < channels; c++)
+            to[c] = 0;
+    }
+}
+
 /* `count` input pixels as p->cin channels each, high, low and high parts. */
 static inline void split_pixels(const zn_conv_args *a, const plan *p, const float *x, int count, uint16_t *to)
 {
+    enum { BLOCK = 64 };
     const int cin = a->s.cin;
-    for (int i = 0; i < count; i++, x += cin, to += p->cin) {
-        for (int c = 0; c < cin; c++) {
-            const uint16_t high = bf16_round(x[c]);
-            const float rest = x[c] - bf16_value(high);
-            to[c] = to[2 * cin + c] = high;
-            to[cin + c] = isfinite(rest) ? bf16_round(rest) : 0; /* the high part says it */
-        }
-        for (int c = PARTS * cin; c < p->cin; c++)
-            to[c] = 0;
+    uint16_t high[BLOCK * FEW], low[BLOCK * FEW];
+    for (int i = 0; i < count; i += BLOCK, x += BLOCK * cin, to += BLOCK * p->cin) {
+        const int pixels = least(BLOCK, count - i);
+        bf16_from(x, (int64_t)pixels * cin, high);
+        bf16_low(x, high, (int64_t)pixels * cin, low);
+        if (cin == 3)
+            interleave(3, p->cin, high, low, pixels, to);
+        else
+            interleave(cin, p->cin, high, low, pixels, to);
     }
 }
 
