@@ -105,7 +105,8 @@ const command command_table[] = {
       CMD_PULL, 0, -1, pull_run },
     { "bench", "[--model NAME] [--part PART] [--size WxH]", "time an encoder or decoder on this machine",
       "Times a part of a model on random input after two warm-up runs, and compares it with the machine's peak. Without "
-      "--model it uses zenith-r, or a TAESD with random weights if no model is found.",
+      "--model it uses zenith-r, or a TAESD with random weights if no model is found. Of a diffusion autoencoder it times "
+      "one step of the U-Net (decode) or the encoder, at the size of the model.",
       CMD_BENCH, 0, 0, bench_run },
     { "train", "[RECIPE] --data PATH -o RUN | --resume RUN", "train a model on a folder of images",
       "Trains a model as described by a recipe: one of those below, or a .yaml file. The run's folder receives the recipe "

@@ -62,9 +62,10 @@ int bench_run(const options *o)
     progress_begin(&bar, o->part == ZN_ENCODER ? "encode" : "decode", 0, 1);
     interrupt_catch();
     const zn_options compute = compute_options(o, &bar);
+    const int side = info->diffuses ? info->image_size : 512;
     const zn_bench_options b = { .part = (zn_part)o->part,
-                                 .width = o->size[0] ? o->size[0] : 512,
-                                 .height = o->size[1] ? o->size[1] : 512,
+                                 .width = o->size[0] ? o->size[0] : side,
+                                 .height = o->size[1] ? o->size[1] : side,
                                  .runs = o->runs,
                                  .seed = o->seed,
                                  .compute = &compute };

@@ -70,7 +70,7 @@ ZN_API ZN_MUST_USE zn_status zn_machine_measure(int threads, zn_precision precis
 /* Times one part of a model on random input. */
 typedef struct zn_bench_options {
     zn_part part;
-    int width, height; /* image pixels, at most 1 << 24; 0: 512 */
+    int width, height; /* image pixels, at most 1 << 24; 0: 512, or the size of a diffusion autoencoder */
     int runs;          /* timed runs after two warm-ups; 0: 7 */
     uint64_t seed;
     /* NULL: defaults. Progress is that of all runs together; times on a GPU include the copies to it and back. */

@@ -59,9 +59,39 @@ static void a_benchmark_may_lack_memory(void **state)
     zn_model_free(m);
 }
 
+/* A step of the U-Net, with its time and condition, and the encoder; only at the size of the model. */
+static void a_diffusion_autoencoder_has_steps(void **state)
+{
+    (void)state;
+    zn_model *m;
+    zn_bench_result r;
+    const zn_options compute = { .threads = 1, .profile = 1 };
+    zn_bench_options o = { .part = ZN_DECODER, .runs = 1, .compute = &compute };
+    assert_int_equal(zn_model_random("diffae-compact", 3, &m), ZN_OK);
+    assert_int_equal(zn_bench(m, &o, &r), ZN_OK);
+    assert_true(r.gflop > 9 && r.gflop < 11 && r.row_count > 100 && r.ms_median > 0);
+    zn_bench_result_clear(&r);
+    o.part = ZN_ENCODER;
+    assert_int_equal(zn_bench(m, &o, &r), ZN_OK);
+    assert_true(r.gflop > 0.3 && r.gflop < 0.5 && r.row_count > 10);
+    zn_bench_result_clear(&r);
+    o.width = 128;
+    assert_int_equal(zn_bench(m, &o, &r), ZN_EINVALID);
+    o.width = 64;
+    for (int64_t nth = 1; nth < 5000; nth *= 3) {
+        zn_alloc_fail_at(nth);
+        const zn_status status = zn_bench(m, &o, &r);
+        zn_alloc_fail_at(0);
+        assert_true(status == ZN_OK || (status == ZN_ENOMEM && !r.rows && !r.row_count));
+        zn_bench_result_clear(&r);
+    }
+    zn_model_free(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(sizes_have_an_end),
-                                        cmocka_unit_test(a_benchmark_may_lack_memory) };
+                                        cmocka_unit_test(a_benchmark_may_lack_memory),
+                                        cmocka_unit_test(a_diffusion_autoencoder_has_steps) };
     return cmocka_run_group_tests_name("bench", tests, NULL, NULL);
 }

@@ -3,18 +3,17 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fail.h"
-#include "base/rng.h"
 #include "pipeline/bench/profile.h"
+#include "pipeline/bench/subject.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
-zn_status zn_profile_rows(const zn_runner *r, const zn_machine *machine, int runs, zn_profile_row **rows, int *count)
+static zn_status make_rows(const zn_runner_row *from, int all, const zn_machine *machine, int runs,
+                           zn_profile_row **rows, int *count)
 {
-    const zn_runner_row *from;
-    const int all = zn_runner_rows(r, &from);
     *count = 0;
     ZN_TRY(zn_alloc_for("a profile", sizeof **rows * (size_t)(all + 1), (void **)rows));
     *count = all;
@@ -33,6 +32,13 @@ zn_status zn_profile_rows(const zn_runner *r, const zn_machine *machine, int run
                                        .roofline = f->ms > 0 ? floor / f->ms : 0 };
     }
     return ZN_OK;
+}
+
+zn_status zn_profile_rows(const zn_runner *r, const zn_machine *machine, int runs, zn_profile_row **rows, int *count)
+{
+    const zn_runner_row *from;
+    const int all = zn_runner_rows(r, &from);
+    return make_rows(from, all, machine, runs, rows, count);
 }
 
 static int by_value(const void *a, const void *b)
@@ -63,26 +69,20 @@ static int on_progress(void *user, double fraction)
     return p->options->progress(p->options->user, (p->done + fraction) / p->all);
 }
 
-static zn_status time_runs(zn_runner *r, const zn_bench_options *o, int runs, bool encoder, bench_progress *p,
-                           double *ms)
+static zn_status time_runs(zn_subject *s, int runs, bench_progress *p, double *ms)
 {
-    zn_rng rng = zn_rng_new(o->seed);
-    const int64_t count = zn_shape_count(zn_runner_input_shape(r));
-    float *x = zn_runner_input(r);
-    for (int64_t i = 0; i < count; i++)
-        x[i] = encoder ? zn_rng_uniform(&rng) : zn_rng_normal(&rng);
     for (; p->done < WARM_UP; p->done++)
-        ZN_TRY(zn_runner_run(r));
-    zn_runner_clear_rows(r);
+        ZN_TRY(zn_subject_run(s));
+    zn_subject_clear_rows(s);
     for (int i = 0; i < runs; i++, p->done++) {
         const double start = zn_clock_ms();
-        ZN_TRY(zn_runner_run(r));
+        ZN_TRY(zn_subject_run(s));
         ms[i] = zn_clock_ms() - start;
     }
     return ZN_OK;
 }
 
-/* Copies of the names, which belong to the runner's graph, and that is about to go. On failure some are NULL. */
+/* Copies of the names, which belong to the subject's graph, and that is about to go. On failure some are NULL. */
 static zn_status own_names(zn_profile_row *rows, int count)
 {
     for (int i = 0; i < count; i++)
@@ -101,13 +101,17 @@ zn_status zn_bench(const zn_model *model, const zn_bench_options *options, zn_be
     const int runs = o->runs > 0 ? o->runs : 7;
     *out = (zn_bench_result){ .runs = runs };
     const zn_part part = info->restores ? ZN_ENCODER : o->part; /* a restorer has one part */
-    if (!info->restores && !(part == ZN_ENCODER ? info->has_encoder : info->has_decoder))
+    const bool has = info->diffuses ? model->has[part] : part == ZN_ENCODER ? info->has_encoder : info->has_decoder;
+    if (!info->restores && !has)
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s has no %s", info->path, zn_part_name(part));
+    if (info->diffuses && ((o->width && o->width != info->image_size) || (o->height && o->height != info->image_size)))
+        return ZN_FAIL(ZN_EINVALID, "%s is for images of %dx%d", info->path, info->image_size, info->image_size);
     if (o->width > ZN_MOST_SIDE || o->height > ZN_MOST_SIDE)
         return ZN_FAIL(ZN_EINVALID, "a size of %dx%d is not one", o->width, o->height);
     zn_compute compute;
     ZN_TRY(zn_compute_begin(o->compute, &compute));
-    zn_runner *r = NULL;
+    zn_subject *s = NULL;
+    const zn_runner_row *rows;
     double *ms = NULL;
     zn_status status;
     out->threads = zn_pool_threads(compute.pool);
@@ -116,26 +120,28 @@ zn_status zn_bench(const zn_model *model, const zn_bench_options *options, zn_be
     zn_runner_options ro = zn_runner_options_of(&compute);
     ro.progress = ro.progress ? on_progress : NULL;
     ro.user = &progress;
-    ZN_TRY_DONE(zn_runner_new(model, part, input_shape(model, part, o), &ro, &r));
-    ZN_TRY_DONE(time_runs(r, o, runs, part == ZN_ENCODER, &progress, ms));
+    ZN_TRY_DONE(zn_subject_new(model, part, input_shape(model, part, o), &ro, &s));
+    zn_subject_fill(s, o->seed);
+    ZN_TRY_DONE(time_runs(s, runs, &progress, ms));
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     out->rss_mb = (double)usage.ru_maxrss / 1024.0; /* before the bandwidth test takes its own memory */
     qsort(ms, (size_t)runs, sizeof *ms, by_value);
     out->ms_min = ms[0];
     out->ms_median = runs % 2 ? ms[runs / 2] : 0.5 * (ms[runs / 2 - 1] + ms[runs / 2]);
-    out->gflop = zn_runner_flops(r) * 1e-9;
-    snprintf(out->plan, sizeof out->plan, "%s", zn_runner_plan(r));
+    out->gflop = zn_subject_flops(s) * 1e-9;
+    snprintf(out->plan, sizeof out->plan, "%s", zn_subject_plan(s));
     out->gflops = out->gflop / out->ms_median * 1e3;
-    const double coarse = zn_runner_coarse(r);
+    const double coarse = zn_subject_coarse(s);
     out->precision = coarse > 0 ? compute.options.precision : ZN_PRECISION_F32;
     out->precision_share = coarse > 0 ? coarse : 1;
     ZN_TRY_DONE(zn_machine_of(&compute, out->precision, &out->machine));
+    const int row_count = zn_subject_rows(s, &rows);
     if (compute.options.profile)
-        ZN_TRY_DONE(zn_profile_rows(r, &out->machine, runs, &out->rows, &out->row_count));
+        ZN_TRY_DONE(make_rows(rows, row_count, &out->machine, runs, &out->rows, &out->row_count));
     status = own_names(out->rows, out->row_count);
 done:
-    zn_runner_free(r);
+    zn_subject_free(s);
     zn_free(ms);
     zn_compute_end(&compute);
     if (status != ZN_OK)

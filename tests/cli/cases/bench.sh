@@ -9,6 +9,15 @@ zenith bench -q --size 64 --runs 1 --threads 1 --precision f16 --json | jsonchec
 unset ZENITH_CPU_MASK
 # Without --model it takes the one that other commands take.
 ZENITH_MODELS=$SOURCE/weights zenith bench --size 64 --runs 1 | grep '^model'
+# Of a diffusion autoencoder: one step of the U-Net, or the encoder, at the size of the model.
+zenith bench -q --model random:diffae-compact --runs 1 --threads 1 --profile --json >json
+jsoncheck -p part width height gflop <json
+grep -c '"name": "output_blocks.7.0.out_layers.3"' json
+zenith bench -q --model random:diffae-compact --part encode --runs 1 --threads 1 | grep -E '^(part|width) '
+zenith bench -q --model random:diffae-compact --size 512
+echo "status $?"
+zenith bench -q --model random:ddim-compact --part encode
+echo "status $?"
 # On a terminal a bar shows how far it is, and Ctrl-C ends it.
 onterminal -i 'left  decode' zenith bench --size 512 --runs 1000 --threads 1 >seen
 echo "status $?"
