@@ -30,9 +30,13 @@ static int run_one(session *s, const batch *b, const job *item, json *object, do
     if (s->o->json) {
         if (failed)
             json_text(object, "error", report_error());
-        else
+        else if (wrote)
             json_text(object, "output", wrote);
+        else
+            json_null(object, "output");
         json_close(object, '}');
+    } else if (!failed && !wrote) {
+        say("%s  %s\n", item->input, summary);
     } else if (!failed && !strcmp(item->output, STANDARD_OUTPUT)) {
         note(s->o, "%s -> standard output  %s", item->input, summary);
     } else if (!failed && !s->o->quiet) {

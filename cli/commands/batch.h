@@ -24,7 +24,7 @@ typedef struct batch {
 } batch;
 
 int batch_run(const options *o, const batch *b);
-/* The same for a given list of jobs. Frees `list`. */
+/* The same for a given list of jobs, in which `output` is NULL where nothing is written. Frees `list`. */
 int batch_run_jobs(const options *o, const batch *b, job_list *list);
 
 #endif

@@ -173,7 +173,7 @@ static zn_status work(session *s, const job *item, json *j, char *summary, size_
 {
     trip t = { 0 };
     zn_status status = travel(s, item->input, &t);
-    if (status == ZN_OK)
+    if (status == ZN_OK && item->output)
         status = write_result(s->o, item->output, item->kind, &t);
     if (status != ZN_OK) {
         complain_about(item->input);
@@ -235,9 +235,13 @@ static int run_several(const options *o)
         .add = add_sums,
         .needs = NEEDS,
     };
-    if (!o->output)
-        return usage_error("reconstruct", "several images need a folder for the results: -o");
-    return batch_run(o, &b);
+    job_list list;
+    if (o->output)
+        return batch_run(o, &b);
+    if (o->compare && !o->show)
+        return usage_error("reconstruct", "--compare needs -o or --show");
+    jobs_expand(o, &b.rules, &list);
+    return batch_run_jobs(o, &b, &list);
 }
 
 /* ---- one ---- */

@@ -122,7 +122,7 @@ try interpolate pictures/1.png labels.csv -o x.png --model auto --encode-steps 2
 try interpolate frames/0001.png pictures/1.png -o frames --model auto
 try interpolate pictures/1.png pictures/2.png -o x.png --model auto --frames 1
 try reconstruct pictures/1.png --model auto --encode-steps 1001
-try reconstruct pictures --model auto
+try reconstruct pictures --model auto --compare
 try encode pictures/1.png --model auto --batch -o x.safetensors
 try sample --model latent -o x.png --ddpm --eta 0.5
 try sample --model latent -o x.png --eta 2

@@ -18,3 +18,12 @@ zenith reconstruct -q --json --model random:taesd a.png b.png -o many | tee seve
 # The mean is that of the single figures.
 for f in a b; do zenith reconstruct -q --json --model random:taesd $f.png | jsoncheck -p psnr; done | awk '{ s += $1 } END { printf "%.4f\n", s / NR }' >one
 grep -oE '"mean": .*' several | grep -oE '"psnr": [0-9.]+' | awk '{ printf "%.4f\n", $2 }' | cmp - one
+# Without -o, several write nothing, as one does, and have the same figures.
+mkdir both
+cp a.png b.png both
+zenith reconstruct --model random:taesd both 2>/dev/null | sed -E 's/: .* dB/: N dB/; s/  .*//'
+zenith reconstruct -q --json --model random:taesd both >unwritten || echo "status $?"
+jsoncheck files failed model mean <unwritten
+for json in several unwritten; do grep -oE '"mean": .*' $json | grep -oE '"(images|psnr|ssim)": [0-9.]+' >$json.mean; done
+cmp several.mean unwritten.mean
+ls both
