@@ -312,7 +312,7 @@ zn_node_types zn_types_of_norm_grad(const zn_node *n, const zn_prepare *p);
 zn_node_types zn_host_types_of_map(const zn_node *n, const zn_prepare *p);
 zn_node_types zn_host_types_of_pairs(const zn_node *n, const zn_prepare *p);
 /* The next multiple of 64 bytes, so that what follows in scratch memory begins on a cache line. */
-static inline size_t zn_aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
+static inline size_t zn_aligned(size_t size) { return (size + 63) / 64 * 64; }
 /* Floats that take the memory of `count` values of a node, which is even unless they are floats. */
 int64_t zn_floats_of(const zn_node *n, int64_t count);
 /* Address of element `index` of a node's values. */
