@@ -145,6 +145,8 @@ static zn_status reconstruct(session *s, film_pipe *p)
     const zn_options compute = compute_options(s->o, &s->bar);
     zn_video *v;
     zn_status status = new_video(s, &compute, &v);
+    if (v)
+        zn_video_use_both(v);
     if (status == ZN_OK)
         status = film_code(p, v, clip_step(s->info));
     if (v)

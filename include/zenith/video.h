@@ -30,6 +30,11 @@ typedef struct zn_video zn_video;
 ZN_API ZN_MUST_USE zn_status zn_video_new(const zn_model *model, const zn_options *options, zn_video **out);
 ZN_API void zn_video_free(zn_video *video);
 
+/* Both parts will be used, on videos of one size: a memory budget is divided between them before the first image is
+ * encoded, and one that is too small for both is refused then. Without this call a part may take all of the budget that
+ * the other has left. */
+ZN_API void zn_video_use_both(zn_video *video);
+
 /* Encodes the next image of a video. All images have the size of the first, which may be any: sides are padded as
  * zn_encode does. Completed latent frames are appended to *clip; if *clip is NULL, it becomes a new latent, owned by
  * the caller, once there is a frame. A caller that takes it away after each call gets the latent frames one by one.

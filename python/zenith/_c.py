@@ -1515,6 +1515,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "zn_distill_recipe": (c_int, [c_char_p, POINTER(c_char_p), POINTER(c_char_p)]),
     "zn_video_new": (c_int, [POINTER(zn_model), POINTER(zn_options), POINTER(POINTER(zn_video))]),
     "zn_video_free": (None, [POINTER(zn_video)]),
+    "zn_video_use_both": (None, [POINTER(zn_video)]),
     "zn_video_encode": (c_int, [POINTER(zn_video), POINTER(zn_image), POINTER(POINTER(zn_latent))]),
     "zn_video_encode_end": (c_int, [POINTER(zn_video), POINTER(POINTER(zn_latent))]),
     "zn_video_decode": (c_int, [POINTER(zn_video), POINTER(zn_latent), c_int, zn_video_picture_fn, c_void_p]),

@@ -240,6 +240,36 @@ static void too_little_memory_is_said(void **state)
     zn_model_free(m);
 }
 
+/* From video to video: the encoder does not take what the decoder needs, and a budget that is too small is refused
+ * before the first piece. */
+static void both_parts_share_a_budget(void **state)
+{
+    (void)state;
+    zn_model *m = wider_wan(0, 32);
+    zn_image *im = small_picture(256, 256, 0);
+    zn_video *v;
+    size_t enough = 0;
+    for (int i = 0; i < 2; i++) {
+        zn_latent *clip = NULL;
+        album a = { .count = 0 };
+        assert_int_equal(zn_video_new(m, &(zn_options){ .memory = i ? enough << 20 : 1 << 16 }, &v), ZN_OK);
+        zn_video_use_both(v);
+        if (i) {
+            assert_int_equal(zn_video_encode(v, im, &clip), ZN_OK);
+            assert_int_equal(zn_video_decode(v, clip, 8, take, &a), ZN_OK);
+        } else {
+            expect(zn_video_encode(v, im, &clip), ZN_ELIMIT, "the least is ");
+            const char *least = strstr(zn_error_text(), "the least is ");
+            enough = strtoul(least + strlen("the least is "), NULL, 10);
+        }
+        zn_latent_free(clip);
+        album_free(&a);
+        zn_video_free(v);
+    }
+    zn_image_free(im);
+    zn_model_free(m);
+}
+
 /* ---- image autoencoders ---- */
 
 static void images_are_coded_one_by_one(void **state)
@@ -393,6 +423,7 @@ int main(void)
         cmocka_unit_test(later_clips_pack_nothing),
         cmocka_unit_test(misfits_are_refused),
         cmocka_unit_test(too_little_memory_is_said),
+        cmocka_unit_test(both_parts_share_a_budget),
         cmocka_unit_test(images_are_coded_one_by_one),
         cmocka_unit_test(other_models_are_refused),
         cmocka_unit_test(fp8_needs_a_gpu),

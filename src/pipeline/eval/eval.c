@@ -267,6 +267,8 @@ static zn_status prepare(judge *j, const zn_model *model)
     if (!o->clips && zn_eval_has_clips(j->data)) /* else the frames of each would be one tall image */
         return ZN_FAIL(ZN_EINVALID, "%s: clips, not images%s", o->data, j->info->restores ? "" : ": add --clips");
     ZN_TRY(o->clips ? zn_video_new(model, &compute, &j->video) : zn_codec_new(model, &compute, &j->codec));
+    if (j->video)
+        zn_video_use_both(j->video);
     compute.progress = NULL;
     if (o->fid)
         ZN_TRY(zn_features_open(&compute, &j->features));

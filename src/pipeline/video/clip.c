@@ -50,17 +50,28 @@ zn_shape zn_clip_frame(const zn_clip *c) { return c->work.frame; }
 
 static size_t frame_bytes(zn_shape s) { return sizeof(float) * (size_t)(zn_shape_count(s) / s.dim[0]); }
 
-static int frames_of(const zn_clip *c)
+/* Frames of the first piece, or of each later one. */
+static int piece_frames(const zn_model *model, zn_part part, bool later)
 {
-    const zn_config *k = &c->work.model->config;
-    return c->work.part == ZN_DECODER ? 1 : c->later ? k->frames : k->first_frames;
+    return part == ZN_DECODER ? 1 : later ? model->config.frames : model->config.first_frames;
+}
+
+static int frames_of(const zn_clip *c) { return piece_frames(c->work.model, c->work.part, c->later); }
+
+zn_status zn_clip_least(const zn_model *model, zn_part part, zn_shape frame, const zn_clip_options *options,
+                        size_t *bytes)
+{
+    zn_clip_work w = { .model = model, .part = part, .frame = frame, .options = options };
+    zn_clip_plan p;
+    ZN_TRY(zn_clip_plan_least(&w, piece_frames(model, part, false), piece_frames(model, part, true), &p));
+    *bytes = p.run + p.kept + p.packed;
+    return ZN_OK;
 }
 
 static zn_status plan(zn_clip *c)
 {
-    const zn_config *k = &c->work.model->config;
-    const bool decodes = c->work.part == ZN_DECODER;
-    const int first = decodes ? 1 : k->first_frames, later = decodes ? 1 : k->frames;
+    const int first = piece_frames(c->work.model, c->work.part, false),
+              later = piece_frames(c->work.model, c->work.part, true);
     ZN_TRY(zn_clip_check_fp8(&c->work, first, later));
     ZN_TRY(zn_clip_plan_make(&c->work, first, later, &c->plan));
     for (int i = 0; i < c->plan.stages; i++) {

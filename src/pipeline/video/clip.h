@@ -26,10 +26,12 @@ typedef struct zn_clip_options {
     zn_device *device; /* borrowed; NULL: the CPU */
     zn_packs *packs;   /* borrowed; NULL: every piece of another kind packs its weights */
     zn_precision math;
-    bool fp8;                /* of a decoder: convolutions over frames multiply FP8 numbers where a kernel can; refused
-                              * if none can */
-    size_t memory;           /* most bytes, with `held`; 0: half of what is available, if the network can be divided */
-    size_t held;             /* bytes that are in use anyway: the model's own, images */
+    bool fp8;        /* of a decoder: convolutions over frames multiply FP8 numbers where a kernel can; refused
+                      * if none can */
+    size_t memory;   /* most bytes, with `held` and `reserved`; 0: half of what is available, if the network can be
+                        divided */
+    size_t held;     /* bytes that are in use anyway: the model's own, images */
+    size_t reserved; /* bytes of the budget that another part will take */
     zn_progress_fn progress; /* within a piece; may be NULL */
     void *user;
 } zn_clip_options;
@@ -40,6 +42,10 @@ ZN_MUST_USE zn_status zn_clip_new(const zn_model *model, zn_part part, zn_shape 
 void zn_clip_free(zn_clip *c);
 
 zn_shape zn_clip_frame(const zn_clip *c);
+
+/* The fewest bytes that a part can be run with, without `held` and `reserved`. */
+ZN_MUST_USE zn_status zn_clip_least(const zn_model *model, zn_part part, zn_shape frame, const zn_clip_options *options,
+                                    size_t *bytes);
 
 /* Makes ready for the next piece: where its frames go and how many it must have. Again before the run: the same place.
  * ZN_ELIMIT when a piece takes more memory than there is; the text says how much it takes. */

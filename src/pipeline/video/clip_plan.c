@@ -23,7 +23,7 @@ static size_t machine_memory(const zn_device *device)
 
 static size_t total(const zn_clip_work *w, const zn_clip_plan *p)
 {
-    return w->options->held + p->run + p->kept + p->packed;
+    return w->options->held + w->options->reserved + p->run + p->kept + p->packed;
 }
 
 /* What pieces of one kind take: of stages, one runs at a time, while results of those before it wait. */
@@ -105,12 +105,11 @@ static zn_status slim(zn_clip_work *w, int first_frames, int later_frames, size_
     return ZN_OK;
 }
 
-zn_status zn_clip_plan_make(zn_clip_work *w, int first_frames, int later_frames, zn_clip_plan *out)
+/* The first plan that takes no more than `wanted`, or the one that takes least. */
+static zn_status choose(zn_clip_work *w, int first_frames, int later_frames, size_t wanted, zn_clip_plan *out)
 {
     enum { WHOLE, STAGES, TURNS, WAYS };
     const zn_clip_options *o = w->options;
-    const size_t wanted = o->memory ? o->memory : zn_memory_available(ZN_MEMINFO) / 2;
-    const size_t capacity = o->memory ? o->memory : machine_memory(o->device);
     zn_clip_plan best = { 0 };
     w->lean = 0;
     ZN_TRY(zn_clip_agree_types(w, first_frames, later_frames));
@@ -128,10 +127,22 @@ zn_status zn_clip_plan_make(zn_clip_work *w, int first_frames, int later_frames,
     }
     if (!o->device)
         ZN_TRY(slim(w, first_frames, later_frames, wanted, &best));
-    if (total(w, &best) > capacity)
-        return refuse(w, total(w, &best), capacity);
     w->turns = best.turns;
     w->lean = best.lean;
     *out = best;
     return ZN_OK;
+}
+
+zn_status zn_clip_plan_least(zn_clip_work *w, int first_frames, int later_frames, zn_clip_plan *out)
+{
+    return choose(w, first_frames, later_frames, 0, out);
+}
+
+zn_status zn_clip_plan_make(zn_clip_work *w, int first_frames, int later_frames, zn_clip_plan *out)
+{
+    const zn_clip_options *o = w->options;
+    const size_t wanted = o->memory ? o->memory : zn_memory_available(ZN_MEMINFO) / 2;
+    const size_t capacity = o->memory ? o->memory : machine_memory(o->device);
+    ZN_TRY(choose(w, first_frames, later_frames, wanted, out));
+    return total(w, out) > capacity ? refuse(w, total(w, out), capacity) : ZN_OK;
 }

@@ -21,6 +21,7 @@ struct zn_video {
     zn_codec *codec; /* of an image autoencoder; NULL: pieces */
     zn_compute compute;
     bool fp8;         /* the decoder multiplies FP8 numbers */
+    bool both;        /* the budget is for both parts */
     zn_clip *part[2]; /* for the last size used */
     zn_blend blend;   /* with a side: instead of parts */
     /* encoder */
@@ -128,6 +129,24 @@ static zn_clip_options clip_options(const zn_video *v, zn_part part)
                               .user = k->options.user };
 }
 
+void zn_video_use_both(zn_video *v) { v->both = true; }
+
+/* Leaves what the decoder of such images takes at least. One for another size is given up. */
+static zn_status reserve(zn_video *v, zn_shape image, zn_clip_options *encoding)
+{
+    const zn_model_info *info = zn_model_info_of(v->model);
+    const int64_t d = info->downscale;
+    const zn_shape frame = ZN_SHAPE(1, image.dim[1] / d, image.dim[2] / d, info->latent_channels);
+    zn_clip **decoder = &v->part[ZN_DECODER];
+    if (*decoder && (v->decoding || zn_shape_equal(zn_clip_frame(*decoder), frame)))
+        return ZN_OK; /* it is among what is held */
+    zn_clip_free(*decoder);
+    *decoder = NULL;
+    *encoding = clip_options(v, ZN_ENCODER);
+    const zn_clip_options decoding = clip_options(v, ZN_DECODER);
+    return zn_clip_least(v->model, ZN_DECODER, frame, &decoding, &encoding->reserved);
+}
+
 /* The part for frames of this shape; one for another size is given up. */
 static zn_status part_for(zn_video *v, zn_part part, zn_shape frame)
 {
@@ -136,8 +155,12 @@ static zn_status part_for(zn_video *v, zn_part part, zn_shape frame)
         zn_clip_free(*kept);
         *kept = NULL;
     }
-    const zn_clip_options options = clip_options(v, part);
-    return *kept ? ZN_OK : zn_clip_new(v->model, part, frame, &options, kept);
+    if (*kept)
+        return ZN_OK;
+    zn_clip_options options = clip_options(v, part);
+    if (v->both && part == ZN_ENCODER && !options.device && zn_model_info_of(v->model)->has_decoder)
+        ZN_TRY(reserve(v, frame, &options));
+    return zn_clip_new(v->model, part, frame, &options, kept);
 }
 
 /* ---- encoding ---- */
