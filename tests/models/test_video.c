@@ -270,6 +270,41 @@ static void both_parts_share_a_budget(void **state)
     zn_model_free(m);
 }
 
+/* Blended tiles keep all images in memory, which count. */
+static void blended_images_count(void **state)
+{
+    (void)state;
+    zn_model *m = small_taehv(1);
+    zn_image *im = small_picture(256, 256, 0);
+    const zn_options options = { .size = sizeof options, .memory = 120 << 20, .tile = 128, .blend = 1 };
+    zn_video *v;
+    zn_latent *clip = NULL, *long_clip;
+    album a = { .count = 0 };
+    zn_status status = ZN_OK;
+    int i = 0;
+    assert_int_equal(zn_video_new(m, &options, &v), ZN_OK);
+    for (; i < 64 && status == ZN_OK; i++)
+        status = zn_video_encode(v, im, &clip);
+    expect(status, ZN_ELIMIT, "memory budget of 120 MiB");
+    assert_in_range(i, 8, 40); /* an image takes 0.75 MiB */
+    assert_null(clip);
+    for (i = 0; i < 4; i++)
+        assert_int_equal(zn_video_encode(v, im, &clip), ZN_OK);
+    assert_int_equal(zn_video_encode_end(v, &clip), ZN_OK);
+    assert_int_equal(zn_latent_new(32, 32, 5, &long_clip), ZN_OK);
+    for (i = 0; i < 5; i++) {
+        const zn_status appended = zn_latent_append(&long_clip, long_clip);
+        assert_int_equal(appended, ZN_OK);
+    }
+    expect(zn_video_decode(v, long_clip, 8, take, &a), ZN_ELIMIT, "the least is ");
+    assert_int_equal(a.count, 0);
+    zn_latent_free(clip);
+    zn_latent_free(long_clip);
+    zn_video_free(v);
+    zn_image_free(im);
+    zn_model_free(m);
+}
+
 /* ---- image autoencoders ---- */
 
 static void images_are_coded_one_by_one(void **state)
@@ -424,6 +459,7 @@ int main(void)
         cmocka_unit_test(misfits_are_refused),
         cmocka_unit_test(too_little_memory_is_said),
         cmocka_unit_test(both_parts_share_a_budget),
+        cmocka_unit_test(blended_images_count),
         cmocka_unit_test(images_are_coded_one_by_one),
         cmocka_unit_test(other_models_are_refused),
         cmocka_unit_test(fp8_needs_a_gpu),

@@ -89,6 +89,22 @@ static void forget(tile *tiles, int64_t count)
     }
 }
 
+/* A tile's side, in the input, of those that begin so far into it. */
+static int64_t side_at(const zn_wan_tiles *k, zn_shape in, int axis, int64_t begin)
+{
+    return least(k->side, in.dim[axis] - begin);
+}
+
+size_t zn_wan_tiles_bytes(const zn_wan_tiles *k, zn_shape in, zn_shape out)
+{
+    const int64_t high = side_at(k, in, 1, 0), wide = side_at(k, in, 2, 0);
+    int64_t across = 0; /* of a row of tiles */
+    for (int64_t begin = 0; begin < in.dim[2]; begin += k->step)
+        across += side_at(k, in, 2, begin) * out.dim[2] / in.dim[2];
+    return sizeof(float) * (size_t)(in.dim[0] * in.dim[3] * high * wide +
+                                    2 * out.dim[0] * out.dim[3] * across * (high * out.dim[1] / in.dim[1]));
+}
+
 zn_status zn_wan_tiled(const zn_wan_tiles *k, zn_wan_tile run, void *self, const float *x, zn_shape in, float *y,
                        zn_shape out)
 {
@@ -103,7 +119,7 @@ zn_status zn_wan_tiled(const zn_wan_tiles *k, zn_wan_tile run, void *self, const
             zn_shape piece = in;
             row[j].shape = out;
             for (int axis = 1; axis <= 2; axis++) {
-                piece.dim[axis] = least(k->side, in.dim[axis] - begin[axis - 1]);
+                piece.dim[axis] = side_at(k, in, axis, begin[axis - 1]);
                 row[j].shape.dim[axis] = piece.dim[axis] * out.dim[axis] / in.dim[axis];
             }
             status = compute(run, self, x, in, begin, piece, &row[j]);

@@ -19,6 +19,9 @@ typedef struct zn_wan_tiles {
 zn_wan_tiles zn_wan_decode_tiles(int downscale, int side, int step);
 zn_wan_tiles zn_wan_encode_tiles(int downscale, int side, int step);
 
+/* Bytes that zn_wan_tiled takes besides x and y: a tile to compute, and two rows of results. */
+size_t zn_wan_tiles_bytes(const zn_wan_tiles *t, zn_shape in, zn_shape out);
+
 /* Computes one tile: x of shape `in` to y of shape `out`, all frames of it. */
 typedef zn_status (*zn_wan_tile)(void *self, const float *x, zn_shape in, float *y, zn_shape out);
 

@@ -16,9 +16,15 @@ zn_status zn_blend_check(int side)
                          2 * STEP, side);
 }
 
-zn_status zn_blend_add(zn_blend *b, zn_shape frame, float **out)
+zn_status zn_blend_add(zn_blend *b, zn_shape frame, const zn_clip_options *o, float **out)
 {
-    const int64_t size = zn_shape_count(frame);
+    const int64_t size = zn_shape_count(frame), copied = b->count == b->capacity ? b->count : 0;
+    if (o->memory && o->held + sizeof *b->frames * (size_t)(size * (copied + b->count + 1)) > o->memory)
+        return ZN_FAIL(ZN_ELIMIT,
+                       "a memory budget of %.6g MiB is too small for more than %lld images of %lldx%lld in tiles that "
+                       "are blended: all of them are in memory, which they are not without --blend",
+                       (double)o->memory / (1 << 20), (long long)b->count, (long long)frame.dim[2],
+                       (long long)frame.dim[1]);
     if (b->count == b->capacity) {
         const int64_t capacity = b->capacity ? 2 * b->capacity : 8;
         float *more = zn_realloc(b->frames, sizeof *more * (size_t)(capacity * size));
@@ -92,8 +98,10 @@ static zn_wan_tiles tiles_of(const zn_model *m, zn_part part, int side)
 static zn_status run(int side, const zn_model *model, zn_part part, const zn_clip_options *o, const float *x,
                      zn_shape in, float **y, zn_shape out)
 {
-    tiler t = { .model = model, .part = part, .options = o };
+    zn_clip_options options = *o;
+    tiler t = { .model = model, .part = part, .options = &options };
     const zn_wan_tiles tiles = tiles_of(model, part, side);
+    options.held += sizeof **y * (size_t)zn_shape_count(out) + zn_wan_tiles_bytes(&tiles, in, out);
     ZN_TRY(zn_alloc_for("a clip", sizeof **y * (size_t)zn_shape_count(out), (void **)y));
     const zn_status status = zn_wan_tiled(&tiles, run_tile, &t, x, in, *y, out);
     zn_clip_free(t.clip);
@@ -105,12 +113,12 @@ static zn_status run(int side, const zn_model *model, zn_part part, const zn_cli
 }
 
 /* Copies of the last image up to whole latent frames. */
-static zn_status fill(zn_blend *b, const zn_config *k)
+static zn_status fill(zn_blend *b, const zn_config *k, const zn_clip_options *o)
 {
     const int64_t size = zn_shape_count(b->frame);
     while (b->count < k->first_frames || (b->count - k->first_frames) % k->frames) {
         float *next = NULL;
-        ZN_TRY(zn_blend_add(b, b->frame, &next));
+        ZN_TRY(zn_blend_add(b, b->frame, o, &next));
         memcpy(next, next - size, sizeof *next * (size_t)size);
     }
     return ZN_OK;
@@ -120,12 +128,14 @@ zn_status zn_blend_encode(zn_blend *b, const zn_model *model, const zn_clip_opti
 {
     const zn_config *k = &model->config;
     *out = NULL;
-    ZN_TRY(fill(b, k));
+    ZN_TRY(fill(b, k, o));
+    zn_clip_options options = *o;
     zn_shape in = b->frame;
     in.dim[0] = b->count;
+    options.held += sizeof *b->frames * (size_t)zn_shape_count(in);
     *shape = ZN_SHAPE(1 + (b->count - k->first_frames) / k->frames, in.dim[1] / k->downscale, in.dim[2] / k->downscale,
                       k->latent);
-    return run(b->side, model, ZN_ENCODER, o, b->frames, in, out, *shape);
+    return run(b->side, model, ZN_ENCODER, &options, b->frames, in, out, *shape);
 }
 
 zn_status zn_blend_decode(const zn_blend *b, const zn_model *model, const zn_clip_options *o, const float *latent,

@@ -15,8 +15,8 @@ typedef struct zn_blend {
 
 /* Refuses sides that do not divide into overlaps of a quarter. */
 ZN_MUST_USE zn_status zn_blend_check(int side);
-/* The buffer for the next image to encode. */
-ZN_MUST_USE zn_status zn_blend_add(zn_blend *b, zn_shape frame, float **out);
+/* The buffer for the next image to encode. ZN_ELIMIT: with it, the images take more than the memory that is given. */
+ZN_MUST_USE zn_status zn_blend_add(zn_blend *b, zn_shape frame, const zn_clip_options *o, float **out);
 /* Forgets the images. */
 void zn_blend_clear(zn_blend *b);
 /* Runs the images that were added, at least one; a clip that ends within a latent frame continues with its last image.

@@ -211,7 +211,8 @@ static zn_status fill_piece(zn_video *v, const zn_image *picture, zn_latent **cl
     float *input;
     int frames = INT_MAX; /* of a piece */
     if (v->blend.side) {
-        ZN_TRY(zn_blend_add(&v->blend, ZN_SHAPE(1, h, w, 3), &input));
+        const zn_clip_options options = clip_options(v, ZN_ENCODER);
+        ZN_TRY(zn_blend_add(&v->blend, ZN_SHAPE(1, h, w, 3), &options, &input));
     } else {
         ZN_TRY(part_for(v, ZN_ENCODER, ZN_SHAPE(1, h, w, 3)));
         ZN_TRY(zn_clip_begin(v->part[ZN_ENCODER], &input, &frames));
