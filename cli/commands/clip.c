@@ -3,6 +3,7 @@
 #include "commands/clip.h"
 
 #include "commands.h"
+#include "commands/film.h"
 #include "commands/latents.h"
 #include "files/encoded.h"
 #include "files/film_pipe.h"
@@ -65,10 +66,15 @@ static zn_status encode_item(session *s, zn_video *v, const char *path, zn_laten
     const zn_image_read_options reading = { .background = { o->background[0], o->background[1], o->background[2] } };
     zn_film_info film = { 0 };
     if (!is_video_file(path))
-        return encode_frames(v, path, &reading, clip, pictures, NULL, NULL);
-    const zn_status status = zn_film_describe(path, &film);
+        return encode_frames(v, path, &reading, clip, pictures, NULL, NULL, NULL);
+    film_faults faults = { 0 };
+    zn_status status = zn_film_describe(path, &film);
     frame_bar bar = { &s->bar, path, film.frames, s->bar.base, s->bar.scale };
-    return status == ZN_OK ? encode_frames(v, path, &reading, clip, pictures, show_frame, &bar) : status;
+    if (status == ZN_OK)
+        status = encode_frames(v, path, &reading, clip, pictures, show_frame, &bar, &faults);
+    if (status == ZN_OK)
+        remark_on_film(o, path, faults.damaged, faults.missing);
+    return status;
 }
 
 /* If videos cannot be read, fails before the images before them are encoded. */

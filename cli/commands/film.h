@@ -4,10 +4,14 @@
 
 #include "commands/session.h"
 
+#include <stdint.h>
+
 /* Is one of the input files a video? */
 int names_video(const options *o);
 /* zenith reconstruct of one video, by a video or an image autoencoder; zenith restore and upscale of one. */
 int film_reconstruct(const options *o);
 int film_restore(const options *o);
+/* What is wrong with a video that was read (zn_film_faults). */
+void remark_on_film(const options *o, const char *path, int64_t damaged, double missing);
 
 #endif

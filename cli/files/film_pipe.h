@@ -29,6 +29,8 @@ typedef struct film_pipe {
     int width, height;        /* of the results */
     double mse, ssim;         /* sums over the results */
     double shortest, longest; /* seconds between images */
+    int64_t damaged;          /* images with errors */
+    double missing;           /* seconds by which the file ends too early */
     char *left_out;           /* streams that could not be copied; "" if none */
     /* its own */
     zn_film *film;

@@ -46,6 +46,9 @@ ZN_API ZN_MUST_USE zn_status zn_film_next(zn_film *film, zn_image **out);
 /* Shortest and longest time in seconds between two images, of those read so far; both 0 before the second. A steady
  * rate differs by the rounding of the file's clock at most. */
 ZN_API void zn_film_intervals(const zn_film *film, double *shortest, double *longest);
+/* What is wrong with the video, as far as it has been read: images with errors, of which parts are guesses, and, after
+ * the last image, the seconds by which the file ends before the duration that it states; 0 if that is less than one. */
+ZN_API void zn_film_faults(const zn_film *film, int64_t *damaged, double *missing);
 ZN_API void zn_film_close(zn_film *film);
 
 typedef struct zn_film_writer zn_film_writer;

@@ -1480,6 +1480,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "zn_film_keep_bits": (None, [POINTER(zn_film)]),
     "zn_film_next": (c_int, [POINTER(zn_film), POINTER(POINTER(zn_image))]),
     "zn_film_intervals": (None, [POINTER(zn_film), POINTER(c_double), POINTER(c_double)]),
+    "zn_film_faults": (None, [POINTER(zn_film), POINTER(c_int64), POINTER(c_double)]),
     "zn_film_close": (None, [POINTER(zn_film)]),
     "zn_film_create": (c_int, [c_char_p, c_int, c_int, c_double, POINTER(POINTER(zn_film_writer))]),
     "zn_film_create_from": (c_int, [c_char_p, POINTER(zn_film), c_int, c_int, c_int, POINTER(POINTER(zn_film_writer))]),

@@ -38,7 +38,7 @@ static zn_status encode_file(sv_job *job, zn_video *v, const sv_file *file, zn_l
                                             .max_pixels = job->server->settings->most_pixels };
     if (is_video_file(file->name))
         ZN_TRY(sv_film_limit(job, file));
-    return encode_frames(v, file->path, &reading, clip, count, NULL, NULL);
+    return encode_frames(v, file->path, &reading, clip, count, NULL, NULL, NULL);
 }
 
 static void encode_facts(json *j, const zn_latent *clip, int count, double ms)

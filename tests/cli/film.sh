@@ -120,6 +120,26 @@ kill -INT $! 2>/dev/null || fail "it ended before it was stopped"
 wait $!
 compgen -G 'stopped.mp4*' >/dev/null && fail "left behind: $(echo stopped.mp4*)"
 
+# Cut off, and with errors inside: what is there is processed, and a remark tells what is not.
+make_film -i long.mp4 -t 8 -s 160x120 -c:v libx264 -preset ultrafast -g 250 whole.mkv
+head -c $(($(wc -c <whole.mkv) / 2)) whole.mkv >cut.mkv
+run cut.mkv -o cut_out.mkv
+grep -q 'cut.mkv: the file ends [3-5]\.[0-9] seconds before the duration that it states' err.txt || fail "not told that it is cut off: $(cat err.txt)"
+grep -q 'could not be decoded' err.txt || [[ $(times cut_out.mkv | wc -l) -gt 50 ]] || fail "cut: $(times cut_out.mkv | wc -l) frames"
+"$zenith" encode -m "$model" --clip cut.mkv -o cut.safetensors >out.txt 2>err.txt || fail "encode cut.mkv: $(cat err.txt)"
+grep -q 'it seems to be cut off' err.txt || fail "encode: not told that it is cut off: $(cat err.txt)"
+cp whole.mkv hit.mkv
+for at in 30 40 50 60; do
+    printf 'XXXXXXXXXXXXXXXX' | dd of=hit.mkv bs=1 seek=$(($(wc -c <whole.mkv) * at / 100)) conv=notrunc 2>none
+done
+if "$zenith" reconstruct -m "$model" hit.mkv -o hit_out.mkv >out.txt 2>err.txt; then
+    grep -q 'hit.mkv: [0-9]* frames\? of it could not be decoded without errors' err.txt || fail "not told of errors: $(cat err.txt)"
+else
+    fail "hit.mkv: $(cat err.txt)"
+fi
+run whole.mkv -o none.mkv
+grep -q -E 'cut off|could not be decoded' err.txt && fail "remarks on a whole film: $(cat err.txt)"
+
 # Refused before the work.
 refuse() { "$zenith" reconstruct -m "$model" "${@:2}" 2>err.txt >/dev/null && fail "accepted: ${*:2}"; grep -q "$1" err.txt || fail "${*:2}: $(cat err.txt)"; }
 refuse 'so must be the result' plain.mp4 -o plain.png

@@ -119,6 +119,8 @@ struct zn_film {
     /* Times of the images given out, in units of the stream: each later than the one before it. */
     int64_t *times, shortest, longest;
     int64_t count, capacity;
+    int64_t damaged; /* images with errors */
+    int64_t played;  /* the end of the packets that were read, in microseconds */
 };
 
 /* Bits per sample of the film's images as they are stored. */

@@ -38,6 +38,13 @@ void zn_film_intervals(const zn_film *film, double *shortest, double *longest)
     *shortest = *longest = 0;
 }
 
+void zn_film_faults(const zn_film *film, int64_t *damaged, double *missing)
+{
+    (void)film;
+    *damaged = 0;
+    *missing = 0;
+}
+
 zn_status zn_film_next(zn_film *film, zn_image **out)
 {
     (void)film;

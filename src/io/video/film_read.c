@@ -144,6 +144,17 @@ zn_status zn_film_describe(const char *path, zn_film_info *out)
     return status;
 }
 
+static void note_end(zn_film *f)
+{
+    const AVPacket *p = f->packet;
+    const int64_t begin = p->pts != AV_NOPTS_VALUE ? p->pts : p->dts;
+    if (begin == AV_NOPTS_VALUE)
+        return;
+    const int64_t end =
+        zn_ff.av_rescale_q(begin + p->duration, f->format->streams[p->stream_index]->time_base, AV_TIME_BASE_Q);
+    f->played = end > f->played ? end : f->played;
+}
+
 /* One packet of the film to its decoder. */
 static int feed(zn_film *f)
 {
@@ -156,6 +167,7 @@ static int feed(zn_film *f)
         if (code < 0)
             return code;
         const bool ours = f->packet->stream_index == f->stream;
+        note_end(f);
         if (ours)
             code = zn_ff.avcodec_send_packet(f->decoder, f->packet);
         zn_ff.av_packet_unref(f->packet);
@@ -247,6 +259,23 @@ void zn_film_intervals(const zn_film *f, double *shortest, double *longest)
     *longest = (double)f->longest * tick;
 }
 
+/* Only a duration that the file states: others are those of the packets that are there. */
+static double missing_seconds(const zn_film *f)
+{
+    const AVFormatContext *format = f->format;
+    if (!f->ended || format->duration_estimation_method != AVFMT_DURATION_FROM_STREAM || format->duration <= 0)
+        return 0;
+    const int64_t start = format->start_time != AV_NOPTS_VALUE ? format->start_time : 0;
+    const int64_t missing = start + format->duration - f->played;
+    return missing >= AV_TIME_BASE ? (double)missing / AV_TIME_BASE : 0;
+}
+
+void zn_film_faults(const zn_film *f, int64_t *damaged, double *missing)
+{
+    *damaged = f->damaged;
+    *missing = missing_seconds(f);
+}
+
 /* The next frame of the decoder into f->frame. *found: there was one. */
 static zn_status next_frame(zn_film *f, bool *found)
 {
@@ -278,6 +307,7 @@ zn_status zn_film_next(zn_film *f, zn_image **out)
         status = convert(f, image);
     if (status == ZN_OK)
         status = note_time(f);
+    f->damaged += f->frame->decode_error_flags || f->frame->flags & AV_FRAME_FLAG_CORRUPT;
     zn_ff.av_frame_unref(f->frame);
     if (status == ZN_OK && f->orientation != 1)
         status = zn_exif_apply(f->orientation, &image);
