@@ -5,6 +5,7 @@
 #include "files/extensions.h"
 #include "files/files.h"
 #include "files/film_pipe.h"
+#include "files/standard.h"
 #include "options/compute.h"
 #include "ui/facts.h"
 #include "ui/report.h"
@@ -20,6 +21,15 @@ int names_video(const options *o)
     for (int i = 0; i < o->file_count; i++)
         found |= is_video_file(o->files[i]);
     return found;
+}
+
+int film_check_input(const options *o)
+{
+    return !o->output || !is_video_file(o->output) || is_folder(o->output) || names_video(o)
+               ? 0
+               : usage_error(o->command->name,
+                             "'%s' is a video, and so must be the input, a file: .mp4, .mkv, .mov or .webm, not '%s'",
+                             o->output, name_of_kept(o->files[0]));
 }
 
 /* Refuses what cannot work before anything is opened: the name of the result, or FFmpeg missing. Returns 0, or an exit

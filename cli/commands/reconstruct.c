@@ -312,6 +312,8 @@ int reconstruct_run(const options *o)
         return status;
     if (names_video(o))
         return film_reconstruct(o);
+    if (film_check_input(o))
+        return EXIT_USAGE;
     if (o->precision == ZN_PRECISION_FP8)
         return usage_error("reconstruct", "fp8 is for videos, and '%s' is not one: use bf16", o->files[0]);
     return o->file_count > 1 || is_folder(o->files[0]) || folder ? run_several(o) : on_ranks(o, run_one_on);

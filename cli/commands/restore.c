@@ -190,6 +190,8 @@ static int run_batch(options mine, const char *model)
     mine.model = mine.model ? mine.model : model;
     if (names_video(&mine))
         return film_restore(&mine);
+    if (film_check_input(&mine))
+        return EXIT_USAGE;
     const batch b = {
         .rules = { "images", is_image_file, "png", zn_image_can_write, ".png, .jpg or .webp" },
         .verb = verb,

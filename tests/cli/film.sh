@@ -143,6 +143,7 @@ grep -q -E 'cut off|could not be decoded' err.txt && fail "remarks on a whole fi
 # Refused before the work.
 refuse() { "$zenith" reconstruct -m "$model" "${@:2}" 2>err.txt >/dev/null && fail "accepted: ${*:2}"; grep -q "$1" err.txt || fail "${*:2}: $(cat err.txt)"; }
 refuse 'so must be the result' plain.mp4 -o plain.png
+refuse "'back.mp4' is a video, and so must be the input" - -o back.mp4 </dev/null
 refuse 'a video is processed alone' plain.mp4 varying.mkv -o out
 refuse 'would replace the input' plain.mp4 -o ./plain.mp4
 exit $failures
