@@ -3,6 +3,7 @@ mkdir pictures
 for n in 1 2 3 4; do makeimage pictures/$n.png 40 4$n; done
 printf 'model: taesd\nwidth: 8\nbatch: 2\nsize: 16\nsteps: 100000\nwarmup: 1\nheld_out: 0\nloss: {bands: 0}\n' >long.yaml
 export ZENITH_LOG_SECONDS=0.01
+: >log # the shell of the run may begin after grep
 zenith train long.yaml --data pictures -o run >log 2>errors &
 pid=$!
 until grep -q '^step ' log || ! kill -0 $pid 2>/dev/null; do # the line is there while the run goes on
