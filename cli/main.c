@@ -10,6 +10,9 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
 
 /* clang-format off */
 const command command_table[] = {
@@ -279,8 +282,20 @@ static int dispatch(int argc, char **argv)
     return c ? run_command(c, argc - 2, argv + 2) : unknown_command(word);
 }
 
+/* glibc keeps freed blocks of up to 32 MiB for later, once one of that size was freed: hundreds of megabytes beyond a
+ * memory budget. With a fixed limit larger ones return to the system. */
+static void return_freed_memory(void)
+{
+#if defined(__GLIBC__)
+    enum { LARGEST_KEPT = 1 << 20 };
+    mallopt(M_MMAP_THRESHOLD, LARGEST_KEPT);
+    mallopt(M_TRIM_THRESHOLD, 4 * LARGEST_KEPT);
+#endif
+}
+
 int main(int argc, char **argv)
 {
+    return_freed_memory();
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is handled as a failed write */
     signal(SIGXFSZ, SIG_IGN); /* and so is a file that exceeds the user's size limit */
     int status = dispatch(argc, argv);

@@ -56,7 +56,7 @@ complete -c zenith -n '__zenith_command_is edit' -l classifier -r -d 'weights of
 complete -c zenith -n '__zenith_command_is edit sample' -l latent -r -d 'weights of the latent net, if the model has none'
 complete -c zenith -n '__zenith_command_is edit' -l attribute -x -d 'attribute to change: a name from --list, or its number'
 complete -c zenith -n '__zenith_command_is edit' -l amount -x -d 'strength of the change, such as 0.3 or -0.3,0,0.3; several give several images (0.3)'
-complete -c zenith -n '__zenith_command_is edit' -l imagine -d 'move to what the latent net imagines with the attribute, not along the classifier, for large changes: 1 gets there (--amount 1)'
+complete -c zenith -n '__zenith_command_is edit' -l imagine -d 'move to what the latent net imagines with the attribute, not along the classifier, for large changes: 1 gets there, with half of the noise drawn by --seed (--amount 1)'
 complete -c zenith -n '__zenith_command_is edit' -l list -d 'list the attributes of the classifier; with an image, also their probabilities'
 complete -c zenith -n '__zenith_command_is interpolate' -l frames -x -d 'number of images, including both ends (10)'
 complete -c zenith -n '__zenith_command_is sample' -l count -x -d 'number of images (1)'

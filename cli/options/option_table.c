@@ -75,7 +75,7 @@ const option option_table[] = {
       CMD_EDIT, 0, value_once, AT(attribute) },
     { "amount", 0, "A[,A...]", "strength of the change, such as 0.3 or -0.3,0,0.3; several give several images (0.3)", "comma-separated numbers",
       CMD_EDIT, 0, value_text, AT(amount) },
-    { "imagine", 0, NULL, "move to what the latent net imagines with the attribute, not along the classifier, for large changes: 1 gets there (--amount 1)", NULL,
+    { "imagine", 0, NULL, "move to what the latent net imagines with the attribute, not along the classifier, for large changes: 1 gets there, with half of the noise drawn by --seed (--amount 1)", NULL,
       CMD_EDIT, 0, NULL, AT(imagine) },
     { "list", 0, NULL, "list the attributes of the classifier; with an image, also their probabilities", NULL,
       CMD_EDIT, 0, NULL, AT(list) },
