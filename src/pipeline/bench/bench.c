@@ -11,14 +11,14 @@
 #include <string.h>
 #include <sys/resource.h>
 
-static zn_status make_rows(const zn_runner_row *from, int all, const zn_machine *machine, int runs,
-                           zn_profile_row **rows, int *count)
+zn_status zn_profile_rows(const zn_runner_rows *from, const zn_machine *machine, int runs, zn_profile_row **rows,
+                          int *count)
 {
     *count = 0;
-    ZN_TRY(zn_alloc_for("a profile", sizeof **rows * (size_t)(all + 1), (void **)rows));
-    *count = all;
-    for (int i = 0; i < all; i++) {
-        const zn_runner_row *f = &from[i];
+    ZN_TRY(zn_alloc_for("a profile", sizeof **rows * (size_t)(from->count + 1), (void **)rows));
+    *count = from->count;
+    for (int i = 0; i < from->count; i++) {
+        const zn_runner_row *f = &from->row[i];
         const double arithmetic = 2 * f->slots / machine->peak_gflops * 1e-6; /* ms: a multiply-add takes one slot */
         const double memory = f->bytes / machine->bandwidth_gbs * 1e-6;
         const double floor = arithmetic > memory ? arithmetic : memory;
@@ -32,13 +32,6 @@ static zn_status make_rows(const zn_runner_row *from, int all, const zn_machine 
                                        .roofline = f->ms > 0 ? floor / f->ms : 0 };
     }
     return ZN_OK;
-}
-
-zn_status zn_profile_rows(const zn_runner *r, const zn_machine *machine, int runs, zn_profile_row **rows, int *count)
-{
-    const zn_runner_row *from;
-    const int all = zn_runner_rows(r, &from);
-    return make_rows(from, all, machine, runs, rows, count);
 }
 
 static int by_value(const void *a, const void *b)
@@ -111,7 +104,6 @@ zn_status zn_bench(const zn_model *model, const zn_bench_options *options, zn_be
     zn_compute compute;
     ZN_TRY(zn_compute_begin(o->compute, &compute));
     zn_subject *s = NULL;
-    const zn_runner_row *rows;
     double *ms = NULL;
     zn_status status;
     out->threads = zn_pool_threads(compute.pool);
@@ -136,9 +128,8 @@ zn_status zn_bench(const zn_model *model, const zn_bench_options *options, zn_be
     out->precision = coarse > 0 ? compute.options.precision : ZN_PRECISION_F32;
     out->precision_share = coarse > 0 ? coarse : 1;
     ZN_TRY_DONE(zn_machine_of(&compute, out->precision, &out->machine));
-    const int row_count = zn_subject_rows(s, &rows);
     if (compute.options.profile)
-        ZN_TRY_DONE(make_rows(rows, row_count, &out->machine, runs, &out->rows, &out->row_count));
+        ZN_TRY_DONE(zn_profile_rows(zn_subject_profile(s), &out->machine, runs, &out->rows, &out->row_count));
     status = own_names(out->rows, out->row_count);
 done:
     zn_subject_free(s);

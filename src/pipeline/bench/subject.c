@@ -8,8 +8,6 @@
 #include "models/model.h"
 #include "ops/passes/pairs.h"
 
-#include <string.h>
-
 enum { STEP = 500 }; /* of the thousand of training: all take the same time */
 
 struct zn_subject {
@@ -19,9 +17,7 @@ struct zn_subject {
     zn_exec *exec;
     zn_runner_options options;
     double flops;
-    zn_runner_row *rows;
-    int row_count;
-    size_t row_capacity;
+    zn_runner_rows rows;
     char plan[4096];
 };
 
@@ -70,7 +66,7 @@ void zn_subject_free(zn_subject *s)
     zn_runner_free(s->runner);
     zn_exec_free(s->exec);
     zn_graph_free(s->network.graph);
-    zn_free(s->rows);
+    zn_free(s->rows.row);
     zn_free(s);
 }
 
@@ -95,35 +91,12 @@ void zn_subject_fill(zn_subject *s, uint64_t seed)
         zn_time_embedding(STEP, zn_channels(input[1]), input[1]->data);
 }
 
-/* Nodes of the same name and kernel are one row, as in a runner. */
-static zn_status add_row(zn_subject *s, const zn_exec_row *row)
-{
-    int k = 0;
-    while (k < s->row_count && (strcmp(s->rows[k].name, row->node->name) || strcmp(s->rows[k].kernel, row->kernel)))
-        k++;
-    if (k == s->row_count) {
-        if (!ZN_GROW(s->rows, s->row_capacity, k + 1))
-            return ZN_FAIL(ZN_ENOMEM, "out of memory for a profile");
-        s->rows[s->row_count++] = (zn_runner_row){ .name = row->node->name, .kernel = row->kernel };
-    }
-    s->rows[k].ms += row->ms;
-    s->rows[k].flops += row->flops;
-    s->rows[k].flops_done += row->flops_done;
-    s->rows[k].slots += row->slots;
-    s->rows[k].bytes += row->bytes;
-    return ZN_OK;
-}
-
 zn_status zn_subject_run(zn_subject *s)
 {
     if (s->runner)
         return zn_runner_run(s->runner);
     ZN_TRY(zn_exec_run(s->exec));
-    for (int i = 0; s->options.profile && i < zn_exec_rows(s->exec); i++) {
-        const zn_exec_row row = zn_exec_row_at(s->exec, i);
-        ZN_TRY(add_row(s, &row));
-    }
-    return ZN_OK;
+    return s->options.profile ? zn_runner_add_rows(&s->rows, s->exec) : ZN_OK;
 }
 
 double zn_subject_flops(const zn_subject *s) { return s->runner ? zn_runner_flops(s->runner) : s->flops; }
@@ -135,13 +108,12 @@ const char *zn_subject_plan(const zn_subject *s) { return s->runner ? zn_runner_
 
 void zn_subject_clear_rows(zn_subject *s)
 {
-    s->row_count = 0;
+    s->rows.count = 0;
     if (s->runner)
         zn_runner_clear_rows(s->runner);
 }
 
-int zn_subject_rows(const zn_subject *s, const zn_runner_row **rows)
+const zn_runner_rows *zn_subject_profile(const zn_subject *s)
 {
-    *rows = s->rows;
-    return s->runner ? zn_runner_rows(s->runner, rows) : s->row_count;
+    return s->runner ? zn_runner_profile(s->runner) : &s->rows;
 }

@@ -28,6 +28,6 @@ double zn_subject_flops(const zn_subject *s);
 double zn_subject_coarse(const zn_subject *s);
 const char *zn_subject_plan(const zn_subject *s);
 void zn_subject_clear_rows(zn_subject *s);
-int zn_subject_rows(const zn_subject *s, const zn_runner_row **rows);
+const zn_runner_rows *zn_subject_profile(const zn_subject *s);
 
 #endif

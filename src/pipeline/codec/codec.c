@@ -244,7 +244,7 @@ int zn_codec_profile(zn_codec *c, const zn_profile_row **rows)
     *rows = NULL;
     if (!c->compute.options.profile || !c->runner[c->last] ||
         zn_machine_of(&c->compute, c->compute.options.precision, &machine) != ZN_OK ||
-        zn_profile_rows(c->runner[c->last], &machine, 1, &c->rows, &c->row_count) != ZN_OK)
+        zn_profile_rows(zn_runner_profile(c->runner[c->last]), &machine, 1, &c->rows, &c->row_count) != ZN_OK)
         return 0;
     *rows = c->rows;
     return c->row_count;

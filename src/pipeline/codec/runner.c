@@ -101,7 +101,7 @@ void zn_runner_free(zn_runner *r)
     zn_graph_free(r->whole);
     zn_free(r->input);
     zn_free(r->output);
-    zn_free(r->rows);
+    zn_free(r->rows.row);
     zn_free(r);
 }
 
@@ -116,13 +116,8 @@ size_t zn_runner_packed(const zn_runner *r) { return r->packed; }
 double zn_runner_overhead(const zn_runner *r) { return r->flops > 0 ? r->total / r->flops : 1; }
 double zn_runner_coarse(const zn_runner *r) { return r->total > 0 ? r->coarse / r->total : 0; }
 
-void zn_runner_clear_rows(zn_runner *r) { r->row_count = 0; }
-
-int zn_runner_rows(const zn_runner *r, const zn_runner_row **rows)
-{
-    *rows = r->rows;
-    return r->row_count;
-}
+void zn_runner_clear_rows(zn_runner *r) { r->rows.count = 0; }
+const zn_runner_rows *zn_runner_profile(const zn_runner *r) { return &r->rows; }
 
 /* ---- maps as input and output ---- */
 
@@ -155,23 +150,24 @@ static void write_map(void *user, zn_region a, const float *from, size_t stride)
 
 /* ---- running ---- */
 
-static zn_status add_rows(zn_runner *r, const zn_stage *st)
+zn_status zn_runner_add_rows(zn_runner_rows *rows, const zn_exec *exec)
 {
-    for (int i = 0; i < zn_exec_rows(st->exec); i++) {
-        const zn_exec_row row = zn_exec_row_at(st->exec, i);
+    for (int i = 0; i < zn_exec_rows(exec); i++) {
+        const zn_exec_row row = zn_exec_row_at(exec, i);
         int k = 0;
-        while (k < r->row_count && (strcmp(r->rows[k].name, row.node->name) || strcmp(r->rows[k].kernel, row.kernel)))
+        while (k < rows->count &&
+               (strcmp(rows->row[k].name, row.node->name) || strcmp(rows->row[k].kernel, row.kernel)))
             k++;
-        if (k == r->row_count) {
-            if (!ZN_GROW(r->rows, r->row_capacity, k + 1))
+        if (k == rows->count) {
+            if (!ZN_GROW(rows->row, rows->capacity, k + 1))
                 return ZN_FAIL(ZN_ENOMEM, "out of memory for the profile");
-            r->rows[r->row_count++] = (zn_runner_row){ .name = row.node->name, .kernel = row.kernel };
+            rows->row[rows->count++] = (zn_runner_row){ .name = row.node->name, .kernel = row.kernel };
         }
-        r->rows[k].ms += row.ms;
-        r->rows[k].flops += row.flops;
-        r->rows[k].flops_done += row.flops_done;
-        r->rows[k].slots += row.slots;
-        r->rows[k].bytes += row.bytes;
+        rows->row[k].ms += row.ms;
+        rows->row[k].flops += row.flops;
+        rows->row[k].flops_done += row.flops_done;
+        rows->row[k].slots += row.slots;
+        rows->row[k].bytes += row.bytes;
     }
     return ZN_OK;
 }
@@ -183,7 +179,7 @@ static zn_status run_window(zn_runner *r, zn_stage *st, double flops)
     ZN_TRY(zn_exec_check_finite(st->exec));
     r->done += flops;
     if (r->options.profile)
-        ZN_TRY(add_rows(r, st));
+        ZN_TRY(zn_runner_add_rows(&r->rows, st->exec));
     if (r->options.progress && r->options.progress(r->options.user, r->done / r->total))
         return ZN_FAIL(ZN_ECANCELLED, "cancelled");
     return ZN_OK;

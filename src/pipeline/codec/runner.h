@@ -78,7 +78,14 @@ typedef struct zn_runner_row {
     const char *name, *kernel;
     double ms, flops, flops_done, slots, bytes;
 } zn_runner_row;
+typedef struct zn_runner_rows {
+    zn_runner_row *row;
+    int count;
+    size_t capacity;
+} zn_runner_rows;
+/* Adds the last run of an executor. Names are borrowed. rows->row is freed with zn_free. */
+ZN_MUST_USE zn_status zn_runner_add_rows(zn_runner_rows *rows, const zn_exec *exec);
 void zn_runner_clear_rows(zn_runner *r);
-int zn_runner_rows(const zn_runner *r, const zn_runner_row **rows);
+const zn_runner_rows *zn_runner_profile(const zn_runner *r);
 
 #endif

@@ -19,9 +19,7 @@ struct zn_runner {
     double flops, total, done, window; /* window: of the one that is running */
     double coarse;                     /* of total: below fp32 */
     char plan[4096];
-    zn_runner_row *rows;
-    int row_count;
-    size_t row_capacity;
+    zn_runner_rows rows;
 };
 
 /* Cuts r->whole into stages that fit the budget, counts their operations and describes them. ZN_ENOMEM names the least
