@@ -129,10 +129,11 @@ static int fits(const session *s, const job *item, const zn_latent *latent)
 {
     const zn_model_info *m = s->info;
     const char *by = latent->model[0] ? latent->model : "an unknown model";
+    const char *video = m->clip_frames ? ", and the latent of a video has five dimensions, [1,C,T,H,W]" : "";
     if (latent->channels != m->latent_channels && !zn_codec_unpacks(m, latent)) {
         complain(
-            "%s: this latent has %d channels (made by %s) but the model %s decodes %d; choose another with --model",
-            item->input, latent->channels, by, m->architecture, m->latent_channels);
+            "%s: this latent has %d channels (made by %s) but the model %s decodes %d%s; choose another with --model",
+            item->input, latent->channels, by, m->architecture, m->latent_channels, video);
         return 0;
     }
     if (latent->model[0] && strcmp(latent->model, m->architecture))
