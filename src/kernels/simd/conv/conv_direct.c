@@ -4,7 +4,10 @@
  * of gemm.h's a with one segment per kernel row, read in place. A unit is a stretch of one output row. Only a
  * stretch that crosses the left or right edge (or reads upsampled input) is first copied, with zeros. Kernel rows
  * above and below the image are skipped. With too few channels for that, all multipliers of a pixel are gathered
- * into one row ("columns" below). Pixel shuffles are done in the scratch buffer of a stretch. */
+ * into one row ("columns" below). Pixel shuffles are done in the scratch buffer of a stretch.
+ *
+ * Where a small map has many weights, these would come from memory for each row again: a unit is then a panel of
+ * outputs for all rows, or for a group of them. */
 #include "kernels/conv.h"
 #include "kernels/simd/conv/gemm.h"
 #include "kernels/simd/vec_math.h"
@@ -57,6 +60,32 @@ static int parts_of(const zn_conv_shape *s)
 {
     const int stretch = stretch_of(s);
     return (s->ow + stretch - 1) / stretch;
+}
+
+static int64_t depth_of(const zn_conv_shape *s)
+{
+    return columns_of(s) ? columns_of(s) : (int64_t)s->kh * s->kw * s->cin;
+}
+
+/* How the outputs of all rows are divided into units: `panels` of `width` outputs, and `groups` of rows for each. */
+typedef struct division {
+    int width, panels, groups;
+    int64_t rows;
+} division;
+
+static division division_of(const zn_conv_shape *s)
+{
+    enum { MANY_WEIGHTS = 256 << 10, FEW_PIXELS = 256 };
+    const int all = VEC_ROUND(s->cout);
+    division d = { .width = all, .panels = 1, .rows = (int64_t)s->n * s->oh };
+    d.groups = (int)d.rows;
+    if (s->shuffle || depth_of(s) * all < MANY_WEIGHTS || d.rows * s->ow > FEW_PIXELS || all <= GEMM_NR)
+        return d;
+    const int wanted = 2 * zn_conv_threads(s);
+    d.width = GEMM_NR;
+    d.panels = (all + GEMM_NR - 1) / GEMM_NR;
+    d.groups = least(d.rows, d.panels < wanted ? (wanted + d.panels - 1) / d.panels : 1);
+    return d;
 }
 
 /* Scratch, in floats: the results of a stretch, its patch of the input (or one pixel during a shuffle), its gathered
@@ -150,11 +179,12 @@ VEC_INLINE void finish_run(const zn_conv_args *a, const float *c, const float *b
     }
 }
 
-/* Stores the results c[count][padded] of a stretch. */
-static void finish(const zn_conv_args *a, const float *c, int padded, int count, int64_t at)
+/* Stores the results c[count][width] of a stretch: those of outputs from oc on. */
+static void finish(const zn_conv_args *a, const float *c, int width, int oc, int count, int64_t at)
 {
-    for (int t = 0; t < count; t++, at += a->s.cout, c += padded)
-        finish_run(a, c, a->bias, a->s.cout, at);
+    const int outputs = least(width, a->s.cout - oc);
+    for (int t = 0; t < count; t++, at += a->s.cout, c += width)
+        finish_run(a, c, a->bias ? a->bias + oc : NULL, outputs, at + oc);
 }
 
 /* The same through a pixel shuffle; each pixel is split in the buffer `split`. */
@@ -213,21 +243,22 @@ static int piece_of(const zn_conv_shape *s, int ox, int count)
     return ox < inside ? least(count, inside - ox) : count;
 }
 
-static void run_piece(const zn_conv_args *a, const zn_conv_shape *s, int64_t row, int ox, int count, const buffers *b)
+/* `width` outputs from oc on of `count` pixels from (row,ox) on. */
+static void run_piece(const zn_conv_args *a, const zn_conv_shape *s, int oc, int width, int64_t row, int ox, int count,
+                      const buffers *b)
 {
-    const int cout_p = VEC_ROUND(s->cout);
     gemm_args g;
     const int first = multipliers(a, s, row, ox, count, b, &g);
-    g.b = a->packed;
-    g.depth = columns_of(s) ? columns_of(s) : s->kh * s->kw * s->cin;
+    g.depth = (int)depth_of(s);
+    g.b = (const float *)a->packed + (int64_t)oc * g.depth;
     g.skip = first * s->kw * s->cin;
     g.c = b->c;
-    g.c_row = cout_p;
-    ZN_KERNEL(gemm)(&g, count, cout_p);
+    g.c_row = width;
+    ZN_KERNEL(gemm)(&g, count, width);
     if (s->shuffle)
-        finish_shuffled(a, b->c, cout_p, count, row, ox, b->patch);
+        finish_shuffled(a, b->c, width, count, row, ox, b->patch);
     else
-        finish(a, b->c, cout_p, count, (row * s->ow + ox) * s->cout);
+        finish(a, b->c, width, oc, count, (row * s->ow + ox) * s->cout);
 }
 
 static void run(const void *args, zn_range r)
@@ -235,16 +266,18 @@ static void run(const void *args, zn_range r)
     const zn_conv_args *a = args;
     const zn_conv_shape s = flat(&a->s);
     const int length = stretch_of(&s), parts = parts_of(&s);
+    const division d = division_of(&s);
     buffers b;
     carve(&s, r.scratch, &b);
     for (int64_t unit = r.begin; unit < r.end; unit++) {
-        int ox = (int)(unit % parts) * length;
-        const int end = least(ox + length, s.ow);
-        while (ox < end) {
-            const int count = piece_of(&s, ox, end - ox);
-            run_piece(a, &s, unit / parts, ox, count, &b);
-            ox += count;
-        }
+        const int64_t group = unit / parts % d.groups, end_row = (group + 1) * d.rows / d.groups;
+        const int oc = (int)(unit / parts / d.groups) * d.width, width = least(d.width, VEC_ROUND(s.cout) - oc);
+        const int begin = (int)(unit % parts) * length, end = least(begin + length, s.ow);
+        for (int64_t row = group * d.rows / d.groups; row < end_row; row++)
+            for (int ox = begin, count; ox < end; ox += count) {
+                count = piece_of(&s, ox, end - ox);
+                run_piece(a, &s, oc, width, row, ox, count, &b);
+            }
     }
 }
 
@@ -262,19 +295,19 @@ static size_t scratch_bytes(const zn_conv_shape *shape)
 static int64_t units(const zn_conv_shape *shape)
 {
     const zn_conv_shape s = flat(shape);
-    return (int64_t)s.n * s.oh * parts_of(&s);
+    const division d = division_of(&s);
+    return (int64_t)d.panels * d.groups * parts_of(&s);
 }
 
 static size_t packed_bytes(const zn_conv_shape *s)
 {
-    const int all = columns_of(s) ? columns_of(s) : s->kh * s->kw * s->cin;
-    return sizeof(float) * (size_t)all * (size_t)VEC_ROUND(s->cout);
+    return sizeof(float) * (size_t)depth_of(s) * (size_t)VEC_ROUND(s->cout);
 }
 
 /* [panel of GEMM_NR outputs][kh][kw][cin][outputs of the panel], zero-padded. */
 static void pack(const zn_conv_shape *s, const float *w, void *packed)
 {
-    const int k = s->kh * s->kw * s->cin, all = columns_of(s) ? columns_of(s) : k, cout_p = VEC_ROUND(s->cout);
+    const int k = s->kh * s->kw * s->cin, all = (int)depth_of(s), cout_p = VEC_ROUND(s->cout);
     float *to = packed;
     for (int oc = 0; oc < cout_p; oc += GEMM_NR)
         for (int i = 0; i < all; i++)
