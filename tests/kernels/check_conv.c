@@ -333,7 +333,7 @@ static int shapes(zn_conv_shape *list)
     list[count++] = conv_shape(1, 9, 131, 64, 4, 3, 2, 1, false);    /* both edges of a stretch */
     list[count++] = conv_shape(1, 31, 61, 256, 64, 3, 1, 1, false);  /* Winograd, several chunks, groups and units */
     list[count++] = conv_shape(1, 20, 37, 520, 530, 3, 1, 1, false); /* heavy weights likewise, */
-    list[count++] = conv_shape(2, 4, 4, 320, 300, 3, 1, 1, false); /* few pixels, many weights */
+    list[count++] = conv_shape(2, 4, 4, 320, 300, 3, 1, 1, false);   /* few pixels, many weights */
     list[count++] = conv_shape(1, 9, 7, 320, 200, 3, 2, 1, false);
     list[count++] = conv_shape(1, 5, 6, 300, 130, 3, 1, 1, true);
     list[count++] = conv_shape(1, 3, 5, 1024, 520, 1, 1, 0, false);
