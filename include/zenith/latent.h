@@ -35,8 +35,9 @@ typedef struct zn_latent {
 ZN_API ZN_MUST_USE zn_status zn_latent_new(int width, int height, int channels, zn_latent **out);
 ZN_API void zn_latent_free(zn_latent *latent);
 
-/* Appends the frames of `more`, which is not changed, to those of *clip; if *clip is NULL it becomes a copy. Metadata
- * are those of the first latent, but image_frames are added. ZN_ESHAPE if the sizes differ. */
+/* Appends the frames of `more`, which is not changed, to those of *clip; if *clip is NULL it becomes a copy. `more` may
+ * be *clip itself, whose frames are then doubled. Metadata are those of the first latent, but image_frames are added.
+ * ZN_ESHAPE if the sizes differ. */
 ZN_API ZN_MUST_USE zn_status zn_latent_append(zn_latent **clip, const zn_latent *more);
 
 /* Reads by content: .safetensors (ours, or any file whose only tensor of 3 to 5 dimensions is [C,H,W], [1,C,H,W] or

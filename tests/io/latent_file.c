@@ -110,6 +110,10 @@ static void clips_are_exact(void **state)
     zn_weights_close(w);
     assert_int_equal(zn_latent_append(&back, clip), ZN_OK);
     assert_int_equal(back->frames, 6);
+    zn_latent *const same = back;
+    assert_int_equal(zn_latent_append(&back, same), ZN_OK);
+    assert_int_equal(back->frames, 12);
+    assert_memory_equal(back->data + 9 * count, clip->data, 3 * count * sizeof(float));
     zn_latent_free(clip);
     zn_latent_free(back);
     zn_latent_free(frame);
