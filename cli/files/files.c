@@ -207,7 +207,7 @@ static int has_work(const job_list *list)
 /* Sets *folder if -o is a folder, which is created if there is something to write to it. Returns 0, or an exit status
  * after reporting an error. The name of a new folder must not look like a file name: for several results, that is
  * probably a mistake. */
-static int find_folder(const options *o, const job_rules *rules, const job_list *jobs, int several, int *folder)
+static int find_folder(const options *o, const job_rules *rules, job_list *jobs, int several, int *folder)
 {
     const size_t length = strlen(o->output);
     const char *name = o->command->name;
@@ -225,8 +225,13 @@ static int find_folder(const options *o, const job_rules *rules, const job_list 
     if (lacks_folder(o->output))
         return EXIT_FAILURE;
     *folder = 1;
-    if (!has_work(jobs) || mkdir(o->output, 0777) == 0 ||
-        (errno == EEXIST && is_folder(o->output))) /* another rank created it first */
+    if (!has_work(jobs))
+        return 0;
+    if (mkdir(o->output, 0777) == 0) {
+        jobs->created = must_copy(o->output);
+        return 0;
+    }
+    if (errno == EEXIST && is_folder(o->output)) /* another rank created it first */
         return 0;
     complain("cannot create the folder %s: %s", o->output, strerror(errno));
     return EXIT_FAILURE;
@@ -312,5 +317,8 @@ void jobs_free(job_list *list)
         free(list->items[i].problem);
     }
     free(list->items);
+    if (list->created)
+        rmdir(list->created);
+    free(list->created);
     *list = (job_list){ 0 };
 }

@@ -14,6 +14,7 @@ typedef struct job {
 typedef struct job_list {
     job *items;
     int count, capacity;
+    char *created; /* the folder of the results, if it did not exist before */
 } job_list;
 
 typedef struct job_rules {
@@ -31,6 +32,7 @@ int jobs_make(const options *o, const job_rules *rules, job_list *out);
 /* Part of jobs_make. Sets `problem` of a job whose result would replace an input, would be the result of two inputs, or
  * would replace an existing file although -o did not name it. */
 void jobs_find_conflicts(const options *o, job_list *list);
+/* After the work of all ranks: a folder that was created for the results and got none is removed. */
 void jobs_free(job_list *list);
 
 int file_exists(const char *path);

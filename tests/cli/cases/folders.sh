@@ -13,6 +13,8 @@ head -c 100 latents/a.safetensors >latents/bad.safetensors
 zenith decode -q latents -o pictures --format webp --model random:taesd
 echo "decode $?"
 ls pictures
+zenith decode -q latents/bad.safetensors -o failed/ --model random:taesd
+echo "decode $?, $(ls -d failed 2>/dev/null | wc -l) folders left"
 # Beside the input; several names at once; one of them missing.
 mkdir beside
 cp photos/[abc].png beside
