@@ -130,18 +130,31 @@ static void paste(const zn_image *from, zn_image *sheet, int x, int y)
                (const uint8_t *)from->pixels + (size_t)row * (size_t)from->width * 3, (size_t)from->width * 3);
 }
 
-/* The picture, no larger than side x side, in the middle of the square at x, y. */
-static zn_status place(const zn_image *picture, int side, zn_image *sheet, int x, int y)
+/* A region of the picture, no larger than side x side, in the middle of the square at x, y. */
+static zn_status place(const zn_image *picture, zn_region region, int side, zn_image *sheet, int x, int y)
 {
-    const int longer = picture->width > picture->height ? picture->width : picture->height;
+    const int longer = region.width > region.height ? region.width : region.height;
     const double scale = longer > side ? (double)side / longer : 1;
-    int w = (int)(picture->width * scale + 0.5), h = (int)(picture->height * scale + 0.5);
+    int w = (int)(region.width * scale + 0.5), h = (int)(region.height * scale + 0.5);
     w = w < 1 ? 1 : w;
     h = h < 1 ? 1 : h;
     zn_image *small;
-    ZN_TRY(zn_image_shrink(picture, (zn_region){ 0, 0, picture->width, picture->height }, w, h, &small));
+    ZN_TRY(zn_image_shrink(picture, region, w, h, &small));
     paste(small, sheet, x + (side - w) / 2, y + (side - h) / 2);
     zn_image_free(small);
+    return ZN_OK;
+}
+
+/* A clip: up to four of its frames, the first and the last of them, row by row. */
+static zn_status place_frames(const zn_image *strip, int frames, int side, zn_image *sheet, int x, int y)
+{
+    const int columns = side > GAP + 1 ? 2 : 1, shown = frames < columns * columns ? frames : columns * columns;
+    const int each = columns == 2 ? (side - GAP) / 2 : side, height = strip->height / frames;
+    for (int i = 0; i < shown; i++) {
+        const int frame = shown > 1 ? i * (frames - 1) / (shown - 1) : 0;
+        ZN_TRY(place(strip, (zn_region){ 0, frame * height, strip->width, height }, each, sheet,
+                     x + i % columns * (each + GAP), y + i / columns * (each + GAP)));
+    }
     return ZN_OK;
 }
 
@@ -160,7 +173,11 @@ static zn_status fill(const zn_dataset *set, const zn_dataset_sheet_options *o, 
                 o->skipped(o->user, zn_dataset_name(set, chosen[i]), zn_error_text());
             continue;
         }
-        status = place(picture, side, sheet, x, y);
+        const int frames = zn_dataset_frames(set, chosen[i]);
+        if (frames > 1 && picture->height % frames == 0)
+            status = place_frames(picture, frames, side, sheet, x, y);
+        else
+            status = place(picture, (zn_region){ 0, 0, picture->width, picture->height }, side, sheet, x, y);
         zn_image_free(picture);
         ZN_TRY(status);
     }
