@@ -96,6 +96,7 @@ static int build_on(const options *o, zn_ranks *ranks)
                                          .threads = o->threads,
                                          .ranks = ranks,
                                          .skipped = progress_skipped,
+                                         .damaged = progress_remark,
                                          .progress = progress_tick,
                                          .user = &bar };
     zn_dataset_build_result r;

@@ -150,6 +150,11 @@ void progress_skipped(void *user, const char *name, const char *why)
         complain("more images cannot be used");
 }
 
+void progress_remark(void *user, const char *name, const char *why)
+{
+    note(&(options){ .quiet = ((progress *)user)->quiet }, "%s: %s", name, why);
+}
+
 void progress_erase(void)
 {
     if (!visible)

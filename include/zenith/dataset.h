@@ -44,6 +44,7 @@ typedef struct zn_dataset_build_options {
     int threads;             /* 0: one for each CPU */
     zn_ranks *ranks;         /* processes that share the work; rank 0 writes and gets the result. NULL: one process */
     zn_skipped_fn skipped;   /* may be NULL; called from the calling thread, in the order of the photos, on rank 0 */
+    zn_skipped_fn damaged;   /* the same for videos of which a part is damaged or missing: the rest is used */
     zn_progress_fn progress; /* may be NULL */
     void *user;
 } zn_dataset_build_options;
@@ -85,7 +86,8 @@ typedef struct zn_dataset_info {
 ZN_API ZN_MUST_USE zn_status zn_dataset_examine(const char *path, const zn_dataset_info_options *options,
                                                 zn_dataset_info *out);
 
-/* A contact sheet: images chosen at random by the seed, each scaled down to fit a square, in the order of the set.
+/* A contact sheet: images chosen at random by the seed, each scaled down to fit a square, in the order of the set. Of a
+ * clip a square has up to four frames, row by row, the first and the last among them.
  * A sheet of more than ZN_IMAGE_MAX_PIXELS is refused (ZN_ELIMIT). */
 typedef struct zn_dataset_sheet_options {
     int count; /* at most; 0: 24 */

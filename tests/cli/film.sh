@@ -128,6 +128,11 @@ grep -q 'cut.mkv: the file ends [3-5]\.[0-9] seconds before the duration that it
 grep -q 'could not be decoded' err.txt || [[ $(times cut_out.mkv | wc -l) -gt 50 ]] || fail "cut: $(times cut_out.mkv | wc -l) frames"
 "$zenith" encode -m "$model" --clip cut.mkv -o cut.safetensors >out.txt 2>err.txt || fail "encode cut.mkv: $(cat err.txt)"
 grep -q 'it seems to be cut off' err.txt || fail "encode: not told that it is cut off: $(cat err.txt)"
+if "$zenith" dataset build --clips 2 cut.mkv -o cut.lmdb >out.txt 2>err.txt; then
+    grep -q 'cut.mkv: .*the file ends [3-5]\.[0-9] seconds before' err.txt || fail "dataset: not told that it is cut off: $(cat err.txt)"
+else
+    grep -q 'no LMDB' err.txt || fail "dataset build of cut.mkv: $(cat err.txt)"
+fi
 cp whole.mkv hit.mkv
 for at in 30 40 50 60; do
     printf 'XXXXXXXXXXXXXXXX' | dd of=hit.mkv bs=1 seek=$(($(wc -c <whole.mkv) * at / 100)) conv=notrunc 2>none

@@ -181,6 +181,24 @@ static bool is_taken(const builder *b, int64_t i, double rate)
     return i == 0 || (int64_t)((double)i * step) > (int64_t)((double)(i - 1) * step);
 }
 
+/* Says what is wrong with a video that has been read to its end. */
+static void report_faults(const builder *b, const zn_film *film, const char *path)
+{
+    int64_t damaged;
+    double missing;
+    char why[256];
+    zn_film_faults(film, &damaged, &missing);
+    if (!b->o->damaged || (!damaged && missing <= 0))
+        return;
+    int length = 0;
+    if (damaged)
+        length = snprintf(why, sizeof why, "%lld image%s damaged", (long long)damaged, damaged == 1 ? " is" : "s are");
+    if (missing > 0)
+        snprintf(why + length, sizeof why - (size_t)length,
+                 "%sthe file ends %.1f seconds before the duration that it states", length ? ", and " : "", missing);
+    b->o->damaged(b->o->user, path, why);
+}
+
 /* b->source names it in the set. begin, share: of the input's progress. */
 static zn_status read_film(builder *b, int input, const char *path, double begin, double share)
 {
@@ -200,6 +218,8 @@ static zn_status read_film(builder *b, int input, const char *path, double begin
         if (status == ZN_OK)
             status = cancelled(b, input, begin + (info.frames > 0 ? share * (double)i / (double)info.frames : 0));
     }
+    if (status == ZN_OK)
+        report_faults(b, film, path);
     zn_film_close(film);
     ZN_TRY(status);
     return end_source(b);
