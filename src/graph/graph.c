@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "graph/splits.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +17,7 @@ struct zn_graph {
     size_t capacity;
     const char *layer;
     int owners; /* that have splits */
-    const struct zn_splits *splits[OWNERS];
+    const zn_splits *splits[OWNERS];
     const char *prefix[OWNERS];
     int64_t largest;       /* lower bound for the result of zn_graph_largest_map */
     bool extracted, grows; /* grows: the result of zn_graph_grows, if extracted */
@@ -146,7 +147,7 @@ void zn_graph_name_layer(zn_graph *g, const char *name)
     g->layer = copy ? copy : "";
 }
 
-void zn_graph_set_splits(zn_graph *g, const char *prefix, const struct zn_splits *splits)
+void zn_graph_set_splits(zn_graph *g, const char *prefix, const zn_splits *splits)
 {
     for (int i = 0; i < g->owners; i++)
         if (g->splits[i] == splits && strcmp(g->prefix[i], prefix) == 0)
@@ -163,18 +164,21 @@ void zn_graph_set_splits(zn_graph *g, const char *prefix, const struct zn_splits
 }
 
 /* The longest prefix counts: an owner without one has all layers that are nobody else's. */
-const struct zn_splits *zn_graph_splits(const zn_graph *g, const char *layer, const char **name)
+const zn_split *zn_graph_split(const zn_graph *g, const char *layer)
 {
-    const struct zn_splits *found = NULL;
-    *name = layer;
+    const zn_splits *splits = NULL;
+    size_t skip = 0;
     for (int i = 0; i < g->owners; i++) {
         const size_t length = strlen(g->prefix[i]);
-        if (strncmp(layer, g->prefix[i], length) == 0 && (!found || length > (size_t)(*name - layer))) {
-            found = g->splits[i];
-            *name = layer + length;
+        if (strncmp(layer, g->prefix[i], length) == 0 && (!splits || length > skip)) {
+            splits = g->splits[i];
+            skip = length;
         }
     }
-    return found;
+    for (int i = 0; splits && i < splits->count; i++)
+        if (strcmp(splits->all[i].layer, layer + skip) == 0)
+            return &splits->all[i];
+    return NULL;
 }
 
 zn_node *zn_apply(const zn_op *op, const void *attribute, size_t attribute_size, zn_node *const *sources, int count)

@@ -246,13 +246,6 @@ zn_node *zn_apply(const zn_op *op, const void *attribute, size_t attribute_size,
 /* Sets the name of all nodes appended after this call (layer names for profiles and messages). */
 void zn_graph_name_layer(zn_graph *g, const char *name);
 
-/* The owner of parameters may say which convolutions among them are chains of smaller ones (nn/video.h): of layers
- * whose names begin with `prefix`. Splits are borrowed. zn_graph_splits: those of a layer's owner, or NULL; name: the
- * layer's without that prefix. */
-struct zn_splits;
-void zn_graph_set_splits(zn_graph *g, const char *prefix, const struct zn_splits *splits);
-const struct zn_splits *zn_graph_splits(const zn_graph *g, const char *layer, const char **name);
-
 /* Marks the graph as failed unless it has failed already. Returns the poison node. */
 zn_node *zn_graph_poison(zn_graph *g, zn_status code, const char *text);
 bool zn_is_poison(const zn_node *n);

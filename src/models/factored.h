@@ -22,8 +22,8 @@ bool zn_lacks_layer(const zn_weights *file, const char *name, char *layer, size_
 ZN_MUST_USE zn_status zn_factored_find(const zn_weights *file, const char *layer, int64_t out, int64_t in,
                                        zn_factored *f);
 
-/* The chain as layers (nn/video.h), if they are of a kind that can run and need fewer operations than the product. The
- * names are those of the file. */
+/* The chain as layers (graph/splits.h), if they are of a kind that can run and need fewer operations than the product.
+ * The names are those of the file. */
 bool zn_factored_split(const zn_factored *f, zn_split *out);
 
 /* Adds a chain for the parameter `weight`; names are copied. zn_splits_tensor: the tensor of a link's parameter; NULL

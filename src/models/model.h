@@ -5,6 +5,7 @@
 #ifndef ZN_MODELS_MODEL_H
 #define ZN_MODELS_MODEL_H
 
+#include "graph/splits.h"
 #include "io/weights/reader.h"
 #include "models/arch.h"
 

@@ -220,17 +220,6 @@ static zn_node *weight(zn_scope s, int taps, int side, int in, int out)
 
 static zn_node *bias(zn_scope s, int out) { return zn_vector(s, "bias", out, ZN_ROLE_BIAS); }
 
-/* How a layer is divided; NULL: not at all. */
-static const zn_split *split_of(zn_scope s)
-{
-    const char *name;
-    const zn_splits *splits = zn_graph_splits(s.graph, s.prefix, &name);
-    for (int i = 0; splits && i < splits->count; i++)
-        if (strcmp(splits->all[i].layer, name) == 0)
-            return &splits->all[i];
-    return NULL;
-}
-
 static zn_node *causal(zn_scope s, zn_node *x, const zn_link *k, zn_stream *m)
 {
     zn_node *w = weight(s, k->taps, k->side, zn_channels(x), k->out), *b = k->bias ? bias(s, k->out) : NULL;
@@ -244,7 +233,7 @@ static zn_node *causal(zn_scope s, zn_node *x, const zn_link *k, zn_stream *m)
 
 zn_node *zn_conv3d(zn_scope s, zn_node *x, int out, zn_stream *m)
 {
-    const zn_split *split = split_of(s);
+    const zn_split *split = zn_graph_split(s.graph, s.prefix);
     for (int i = 0; split && i < split->count; i++)
         x = causal(zn_at(s, "factors.%d", i), x, &split->link[i], m);
     return split ? x : causal(s, x, &(zn_link){ .taps = TAPS, .side = 3, .out = out, .bias = "bias" }, m);

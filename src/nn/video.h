@@ -7,6 +7,7 @@
 #ifndef ZN_NN_VIDEO_H
 #define ZN_NN_VIDEO_H
 
+#include "graph/splits.h"
 #include "nn/nn.h"
 
 /* What the layers of a network retain between pieces: after each run, after[i] is copied to before[i] of the next
@@ -53,25 +54,8 @@ zn_node *zn_join_frames(zn_node *a, zn_node *b);
  * sequence. a may be NULL. */
 zn_node *zn_interleave_frames(zn_node *a, zn_node *const *b, int count, int skip);
 
-/* A convolution over time that is a chain of smaller ones, of low rank for example: which layers, by the names that
- * their owner knows (zn_graph_set_splits). */
-enum { ZN_LINKS = 3 };
-typedef struct zn_link {
-    int taps, side, out;       /* taps x side x side, each 1 or 3, to `out` channels */
-    const char *weight, *bias; /* what the owner calls the parameters, for itself; bias NULL: there is none */
-} zn_link;
-typedef struct zn_split {
-    const char *layer; /* its links are layer.factors.0 and so on */
-    int count;
-    zn_link link[ZN_LINKS];
-} zn_split;
-typedef struct zn_splits {
-    zn_split *all;
-    int count;
-    size_t capacity;
-} zn_splits;
-
-/* Causal convolutions: 3x3x3 over a frame and the two before it; 1x1x1. `weight` is [out,in,kt,kh,kw] in files. */
+/* Causal convolutions: 3x3x3 over a frame and the two before it, or the chain that its owner has for it
+ * (graph/splits.h); 1x1x1. `weight` is [out,in,kt,kh,kw] in files. */
 zn_node *zn_conv3d(zn_scope s, zn_node *x, int out, zn_stream *m);
 zn_node *zn_conv3d_1x1(zn_scope s, zn_node *x, int out);
 
