@@ -10,14 +10,13 @@
 #include <string.h>
 
 /* MOST: maximum number of amounts. Beyond USEFUL_AMOUNT no model of ours makes a good image. */
-enum { STEPS = 100, MOST = 1000, MOST_AMOUNT = 100, USEFUL_AMOUNT = 2, LATENT_STEPS = 50 };
+enum { STEPS = 100, MOST = 1000, MOST_AMOUNT = 100, USEFUL_AMOUNT = 2 };
 
 typedef struct change {
     const options *o;
-    const char *attribute;    /* name in the classifier */
     double *amounts, *scores; /* scores: probability that each result shows the attribute, encoded again */
     double *asked;            /* the same of the condition that it was rendered from */
-    float *goal[2]; /* with --imagine: conditions to move to, for negative and for positive amounts, where they occur */
+    zn_diffae_edit edit;      /* its attribute: the name in the classifier */
     int count, row;
 } change;
 
@@ -107,7 +106,7 @@ static int find_attribute(change *c, const session *s)
         return 0;
     }
     const char *name = zn_diffae_attribute(d, c->row);
-    c->attribute = name ? name : c->o->attribute;
+    c->edit.attribute = name ? name : c->o->attribute;
     return 1;
 }
 
@@ -174,59 +173,23 @@ static zn_status judge_image(zn_diffae *net, const zn_image *picture, float *con
     return status == ZN_OK ? zn_diffae_judge(net, cond, scores) : status;
 }
 
-/* How many goals the amounts need: one for each sign. */
-static int goals_wanted(const change *c)
-{
-    int less = 0, more = 0;
-    for (int i = 0; c->o->imagine && i < c->count; i++) {
-        less |= c->amounts[i] < 0;
-        more |= c->amounts[i] > 0;
-    }
-    return less + more;
-}
-
-/* With --imagine. */
-static zn_status find_goals(change *c, diffusion *d, const float *cond)
-{
-    zn_diffae *net = diffusion_net(d->s);
-    zn_status status = ZN_OK;
-    for (int i = 0; c->o->imagine && i < c->count && status == ZN_OK; i++) {
-        const int side = c->amounts[i] > 0;
-        if (c->amounts[i] == 0 || c->goal[side])
-            continue;
-        c->goal[side] = must_alloc(NULL, (size_t)zn_diffae_width(net) * sizeof **c->goal);
-        diffusion_stage(d, "imagine", LATENT_STEPS);
-        status = zn_diffae_goal(net, cond, c->attribute, side, LATENT_STEPS, c->o->seed, c->goal[side]);
-    }
-    return status;
-}
-
-/* The condition for image number i. */
-static zn_status move(const change *c, const zn_diffae *net, const float *cond, int i, float *moved)
-{
-    const double amount = c->amounts[i];
-    if (!c->o->imagine)
-        return zn_diffae_move(net, cond, c->attribute, amount, moved);
-    zn_diffae_approach(net, cond, amount == 0 ? cond : c->goal[amount > 0], fabs(amount), moved);
-    return ZN_OK;
-}
-
 /* Renders image number i and computes its score. */
-static zn_status render_one(const change *c, diffusion *d, const parts *p, int i, zn_image **picture)
+static zn_status render_one(change *c, diffusion *d, const parts *p, int i, zn_image **picture)
 {
     zn_diffae *net = diffusion_net(d->s);
     const size_t width = (size_t)zn_diffae_width(net);
     const size_t classes = (size_t)zn_diffae_attribute_count(net);
     float *moved = must_alloc(NULL, (width + classes + zn_diffae_noise_size(net, 1)) * sizeof *moved),
           *scores = moved + width, *noise = scores + classes;
-    zn_status status = move(c, net, p->cond, i, moved);
+    const int goal_steps = zn_diffae_edit_steps(&c->edit, &c->amounts[i], 1);
+    if (goal_steps)
+        diffusion_stage(d, "imagine", goal_steps);
+    zn_status status = zn_diffae_edit_by(net, &c->edit, p->cond, p->noise, c->amounts[i], moved, noise);
     if (status == ZN_OK)
         status = zn_diffae_judge(net, moved, scores);
     c->asked[i] = status == ZN_OK ? (double)scores[c->row] : 0;
-    if (status == ZN_OK && c->o->imagine)
-        status = zn_diffae_loosen(net, p->noise, fabs(c->amounts[i]), c->o->seed, noise);
     if (status == ZN_OK)
-        status = diffusion_render(d, moved, c->o->imagine ? noise : p->noise, 0, picture);
+        status = diffusion_render(d, moved, noise, 0, picture);
     if (status == ZN_OK && p->picture->grey)
         zn_image_make_grey(*picture);
     if (status == ZN_OK && (status = judge_image(net, *picture, moved, scores)) != ZN_OK) {
@@ -259,8 +222,6 @@ static int make(void *self, diffusion *d, results *r)
     if (!can_start(c, d->s))
         return EXIT_FAILURE;
     zn_status done = diffusion_take(d, c->o->files[0], &p);
-    if (done == ZN_OK)
-        done = find_goals(c, d, p.cond);
     for (int i = 0; i < c->count && done == ZN_OK && !status; i++) {
         zn_image *picture = NULL;
         done = render_one(c, d, &p, i, &picture);
@@ -287,7 +248,7 @@ static void report(const void *self, facts *f)
 {
     const change *c = self;
     fact_text(f, "input", c->o->files[0]);
-    fact_text(f, "attribute", c->attribute);
+    fact_text(f, "attribute", c->edit.attribute);
     if (c->o->imagine)
         fact_text(f, "way", "imagined");
     if (f->json) {
@@ -310,14 +271,14 @@ int edit_run(const options *o)
         return usage_error("edit", "--attribute is needed: --list prints them");
     options mine = *o;
     mine.amount = o->amount ? o->amount : o->imagine ? "1" : "0.3";
-    change c = { .o = &mine };
+    change c = { .o = &mine, .edit = { .imagine = o->imagine, .seed = o->seed } };
     int status = EXIT_USAGE;
     if (parse_amounts(&c, mine.amount)) {
         remark_on_amounts(&c);
         const diffusion_command all = { .expected = c.count,
                                         .steps = STEPS,
                                         .inversions = 1,
-                                        .more = goals_wanted(&c) * LATENT_STEPS,
+                                        .more = zn_diffae_edit_steps(&c.edit, c.amounts, c.count),
                                         .needs = ZN_CLASSIFIER,
                                         .make = make,
                                         .report = report,
@@ -325,7 +286,6 @@ int edit_run(const options *o)
         status = diffusion_run(&mine, &all);
     }
     free(c.amounts);
-    free(c.goal[0]);
-    free(c.goal[1]);
+    zn_diffae_edit_clear(&c.edit);
     return status;
 }

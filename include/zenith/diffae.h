@@ -81,6 +81,21 @@ ZN_API ZN_MUST_USE zn_status zn_diffae_goal(zn_diffae *d, const float *cond, con
 ZN_API void zn_diffae_approach(const zn_diffae *d, const float *cond, const float *goal, double share, float *out);
 ZN_API ZN_MUST_USE zn_status zn_diffae_loosen(const zn_diffae *d, const float *noise, double share, uint64_t seed,
                                               float *out);
+/* The edits of one image, as zenith edit makes them: along the classifier's attribute, or with `imagine` toward goals,
+ * which are found when an amount first needs them. Zero but for the first three; zn_diffae_edit_clear frees the rest.
+ */
+typedef struct zn_diffae_edit {
+    const char *attribute;
+    int imagine;
+    uint64_t seed;  /* of goals and of fresh noise */
+    float *goal[2]; /* for negative and for positive amounts */
+} zn_diffae_edit;
+/* Condition and noise for an amount: 0 leaves the image as it is; with imagine 1 is the goal, and -1 that of the image
+ * without the attribute. zn_diffae_edit_steps: the steps of the latent net that edits by these amounts still take. */
+ZN_API ZN_MUST_USE zn_status zn_diffae_edit_by(zn_diffae *d, zn_diffae_edit *e, const float *cond, const float *noise,
+                                               double amount, float *moved_cond, float *moved_noise);
+ZN_API int zn_diffae_edit_steps(const zn_diffae_edit *e, const double *amounts, int count);
+ZN_API void zn_diffae_edit_clear(zn_diffae_edit *e);
 /* Names of the classifier's attributes: index 0, 1, ...; NULL after the last. A file without names is assumed to be one
  * of the original's, with the attributes of CelebA. */
 ZN_API const char *zn_diffae_attribute(const zn_diffae *d, int index);

@@ -565,6 +565,19 @@ class zn_diffae_sampling(Structure):
     ]
 
 
+class zn_diffae_edit(Structure):
+    attribute: Optional[Bytes]
+    imagine: int
+    seed: int
+    goal: Any
+    _fields_ = [
+        ("attribute", c_char_p),
+        ("imagine", c_int),
+        ("seed", c_uint64),
+        ("goal", POINTER(c_float) * 2),
+    ]
+
+
 class zn_corruption(Structure):
     damage: int
     amount: float
@@ -1437,6 +1450,9 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "zn_diffae_goal": (c_int, [POINTER(zn_diffae), POINTER(c_float), c_char_p, c_int, c_int, c_uint64, POINTER(c_float)]),
     "zn_diffae_approach": (None, [POINTER(zn_diffae), POINTER(c_float), POINTER(c_float), c_double, POINTER(c_float)]),
     "zn_diffae_loosen": (c_int, [POINTER(zn_diffae), POINTER(c_float), c_double, c_uint64, POINTER(c_float)]),
+    "zn_diffae_edit_by": (c_int, [POINTER(zn_diffae), POINTER(zn_diffae_edit), POINTER(c_float), POINTER(c_float), c_double, POINTER(c_float), POINTER(c_float)]),
+    "zn_diffae_edit_steps": (c_int, [POINTER(zn_diffae_edit), POINTER(c_double), c_int]),
+    "zn_diffae_edit_clear": (None, [POINTER(zn_diffae_edit)]),
     "zn_diffae_attribute": (c_char_p, [POINTER(zn_diffae), c_int]),
     "zn_diffae_find_attribute": (c_int, [POINTER(zn_diffae), c_char_p, POINTER(c_int)]),
     "zn_diffae_attribute_count": (c_int, [POINTER(zn_diffae)]),

@@ -9,15 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    ENCODE_STEPS = 250,
-    RENDER_STEPS = 20,
-    EDIT_STEPS = 100,
-    LATENT_STEPS = 200,
-    GOAL_STEPS = 50,
-    GROUP = 16,
-    FRAMES = 10
-};
+enum { ENCODE_STEPS = 250, RENDER_STEPS = 20, EDIT_STEPS = 100, LATENT_STEPS = 200, GROUP = 16, FRAMES = 10 };
 enum { MOST_IMAGES = 256, MOST_AMOUNT = 100 };
 
 typedef struct parts {
@@ -172,48 +164,13 @@ static zn_status parse_amounts(const char *text, double *amounts, int *count)
                    MOST_AMOUNT, MOST_AMOUNT, MOST_IMAGES, text);
 }
 
-/* goal: with imagine, conditions to move to, for negative and for positive amounts, where they occur. scores:
- * probability that each result shows the attribute, encoded again; asked: the same of the condition that it was
+/* scores: probability that each result shows the attribute, encoded again; asked: the same of the condition that it was
  * rendered from. */
 typedef struct change {
+    zn_diffae_edit edit;
     int count, index;
-    float *goal[2];
     double amounts[MOST_IMAGES], scores[MOST_IMAGES], asked[MOST_IMAGES];
 } change;
-
-/* Steps of the latent net: GOAL_STEPS for each sign of the amounts. */
-static int goal_steps(const options *o, const change *to)
-{
-    int less = 0, more = 0;
-    for (int i = 0; o->imagine && i < to->count; i++) {
-        less |= to->amounts[i] < 0;
-        more |= to->amounts[i] > 0;
-    }
-    return (less + more) * GOAL_STEPS;
-}
-
-static zn_status find_goals(course *c, const float *cond, change *to)
-{
-    const options *o = &c->job->o;
-    for (int i = 0; o->imagine && i < to->count; i++) {
-        const int shown = to->amounts[i] > 0;
-        if (to->amounts[i] == 0 || to->goal[shown])
-            continue;
-        to->goal[shown] = must_alloc(NULL, (size_t)zn_diffae_width(c->net) * sizeof **to->goal);
-        stage(c, "imagine", GOAL_STEPS);
-        ZN_TRY(zn_diffae_goal(c->net, cond, o->attribute, shown, GOAL_STEPS, o->seed, to->goal[shown]));
-    }
-    return ZN_OK;
-}
-
-static zn_status move(course *c, const float *cond, const change *to, int i, float *moved)
-{
-    const double amount = to->amounts[i];
-    if (!c->job->o.imagine)
-        return zn_diffae_move(c->net, cond, c->job->o.attribute, amount, moved);
-    zn_diffae_approach(c->net, cond, amount == 0 ? cond : to->goal[amount > 0], fabs(amount), moved);
-    return ZN_OK;
-}
 
 static zn_status judge(course *c, const float *cond, int index, double *score)
 {
@@ -225,27 +182,27 @@ static zn_status judge(course *c, const float *cond, int index, double *score)
     return status;
 }
 
-/* Image i. moved and noise have room for its condition and noise. */
-static zn_status edit_image(course *c, const parts *p, change *to, int i, float *moved, float *noise)
+/* Image i. cond and noise have room for its condition and noise. */
+static zn_status edit_image(course *c, const parts *p, change *to, int i, float *cond, float *noise)
 {
     zn_image *image = NULL;
-    const int imagine = c->job->o.imagine;
-    ZN_TRY(move(c, p->cond, to, i, moved));
-    ZN_TRY(judge(c, moved, to->index, &to->asked[i]));
-    if (imagine)
-        ZN_TRY(zn_diffae_loosen(c->net, p->noise, fabs(to->amounts[i]), c->job->o.seed, noise));
-    zn_status status = render_result(c, moved, imagine ? noise : p->noise, p->image->grey, &image);
+    const int goal_steps = zn_diffae_edit_steps(&to->edit, &to->amounts[i], 1);
+    if (goal_steps)
+        stage(c, "imagine", goal_steps);
+    ZN_TRY(zn_diffae_edit_by(c->net, &to->edit, p->cond, p->noise, to->amounts[i], cond, noise));
+    ZN_TRY(judge(c, cond, to->index, &to->asked[i]));
+    zn_status status = render_result(c, cond, noise, p->image->grey, &image);
     if (status == ZN_OK)
-        status = zn_diffae_encode(c->net, image, moved);
+        status = zn_diffae_encode(c->net, image, cond);
     zn_image_free(image);
-    return status == ZN_OK ? judge(c, moved, to->index, &to->scores[i]) : status;
+    return status == ZN_OK ? judge(c, cond, to->index, &to->scores[i]) : status;
 }
 
 static zn_status edit_images(course *c, const parts *p, change *to)
 {
     const size_t width = (size_t)zn_diffae_width(c->net);
     float *moved = must_alloc(NULL, (width + zn_diffae_noise_size(c->net, 1)) * sizeof *moved);
-    zn_status status = find_goals(c, p->cond, to);
+    zn_status status = ZN_OK;
     for (int i = 0; i < to->count && status == ZN_OK; i++)
         status = edit_image(c, p, to, i, moved, moved + width);
     free(moved);
@@ -287,11 +244,11 @@ static zn_status edit(sv_job *job, sv_engine *e)
     const options *o = &job->o;
     course c;
     parts p = { 0 };
-    change to = { 0 };
+    change to = { .edit = { .attribute = o->attribute, .imagine = o->imagine, .seed = o->seed } };
     if (!o->attribute)
         return ZN_FAIL(ZN_EINVALID, "the task edit needs an attribute; GET /api/models/NAME/attributes lists them");
     ZN_TRY(parse_amounts(o->amount ? o->amount : o->imagine ? "1" : "0.3", to.amounts, &to.count));
-    ZN_TRY(begin(job, e, EDIT_STEPS, 1, to.count, goal_steps(o, &to), &c));
+    ZN_TRY(begin(job, e, EDIT_STEPS, 1, to.count, zn_diffae_edit_steps(&to.edit, to.amounts, to.count), &c));
     ZN_TRY(edit_check(job, e, &to));
     zn_status status = take_image(&c, 0, &p);
     if (status == ZN_OK)
@@ -299,8 +256,7 @@ static zn_status edit(sv_job *job, sv_engine *e)
     if (status == ZN_OK)
         edit_facts(job, &to);
     parts_free(&p);
-    free(to.goal[0]);
-    free(to.goal[1]);
+    zn_diffae_edit_clear(&to.edit);
     return status;
 }
 

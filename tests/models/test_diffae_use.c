@@ -203,6 +203,42 @@ static void goals_show_what_is_asked(void **state)
     zn_model_free(m);
 }
 
+/* Edits are moves along the classifier with the noise as it is, or go to goals, of which each is found once. */
+static void edits_move_or_go_to_goals(void **state)
+{
+    (void)state;
+    enum { WIDTH = 16 };
+    const double amounts[] = { -0.5, 0, 1, 2 };
+    zn_model *m = small_diffae(true);
+    zn_diffae *d;
+    float cond[WIDTH], goal[WIDTH], want[WIDTH], got[WIDTH];
+    assert_int_equal(zn_diffae_new(m, NULL, &d), ZN_OK);
+    const size_t count = zn_diffae_noise_size(d, 1);
+    float *noise = calloc(3 * count, sizeof *noise), *wanted = noise + count, *given = wanted + count;
+    zn_diffae_edit along = { .attribute = "3" }, toward = { .attribute = "3", .imagine = 1, .seed = 7 };
+    assert_int_equal(zn_diffae_imagine(d, 1, 2, 5, cond), ZN_OK);
+    zn_diffae_noise(d, 1, 4, noise);
+    assert_int_equal(zn_diffae_edit_steps(&along, amounts, 4), 0);
+    assert_int_equal(zn_diffae_edit_steps(&toward, amounts, 4), 100);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(zn_diffae_edit_by(d, &along, cond, noise, amounts[i], got, given), ZN_OK);
+        assert_int_equal(zn_diffae_move(d, cond, "3", amounts[i], want), ZN_OK);
+        assert_memory_equal(got, want, sizeof want);
+        assert_memory_equal(given, noise, count * sizeof *noise);
+        assert_int_equal(zn_diffae_edit_steps(&toward, &amounts[i], 1), i % 2 || i > 2 ? 0 : 50);
+        assert_int_equal(zn_diffae_edit_by(d, &toward, cond, noise, amounts[i], got, given), ZN_OK);
+        assert_int_equal(zn_diffae_goal(d, cond, "3", amounts[i] > 0, 50, 7, goal), ZN_OK);
+        zn_diffae_approach(d, cond, amounts[i] == 0 ? cond : goal, fabs(amounts[i]), want);
+        assert_memory_equal(got, want, sizeof want);
+        assert_int_equal(zn_diffae_loosen(d, noise, fabs(amounts[i]), 7, wanted), ZN_OK);
+        assert_memory_equal(given, wanted, count * sizeof *noise);
+    }
+    zn_diffae_edit_clear(&toward);
+    free(noise);
+    zn_diffae_free(d);
+    zn_model_free(m);
+}
+
 static void possible_steps_are_known(void **state)
 {
     (void)state;
@@ -261,8 +297,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_do_not_matter),    cmocka_unit_test(pictures_do_not_matter_to_each_other),
         cmocka_unit_test(conditions_are_judged),    cmocka_unit_test(noise_is_half_fresh_at_a_goal),
-        cmocka_unit_test(goals_show_what_is_asked), cmocka_unit_test(possible_steps_are_known),
-        cmocka_unit_test(what_cannot_be_is_said),
+        cmocka_unit_test(goals_show_what_is_asked), cmocka_unit_test(edits_move_or_go_to_goals),
+        cmocka_unit_test(possible_steps_are_known), cmocka_unit_test(what_cannot_be_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

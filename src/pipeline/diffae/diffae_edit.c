@@ -255,6 +255,56 @@ zn_status zn_diffae_loosen(const zn_diffae *d, const float *noise, double share,
     return ZN_OK;
 }
 
+/* ---- edits ---- */
+
+enum { GOAL_STEPS = 50 };
+
+static zn_status find_goal(zn_diffae *d, zn_diffae_edit *e, const float *cond, int shown)
+{
+    float *goal;
+    if (e->goal[shown])
+        return ZN_OK;
+    ZN_TRY(zn_alloc_for("a condition", sizeof *goal * (size_t)zn_diffae_width(d), (void **)&goal));
+    const zn_status status = zn_diffae_goal(d, cond, e->attribute, shown, GOAL_STEPS, e->seed, goal);
+    if (status == ZN_OK)
+        e->goal[shown] = goal;
+    else
+        zn_free(goal);
+    return status;
+}
+
+zn_status zn_diffae_edit_by(zn_diffae *d, zn_diffae_edit *e, const float *cond, const float *noise, double amount,
+                            float *moved_cond, float *moved_noise)
+{
+    if (!e->imagine) {
+        memcpy(moved_noise, noise, sizeof *noise * zn_diffae_noise_size(d, 1));
+        return zn_diffae_move(d, cond, e->attribute, amount, moved_cond);
+    }
+    if (amount != 0)
+        ZN_TRY(find_goal(d, e, cond, amount > 0));
+    zn_diffae_approach(d, cond, amount == 0 ? cond : e->goal[amount > 0], fabs(amount), moved_cond);
+    return zn_diffae_loosen(d, noise, fabs(amount), e->seed, moved_noise);
+}
+
+int zn_diffae_edit_steps(const zn_diffae_edit *e, const double *amounts, int count)
+{
+    int steps[2] = { 0 };
+    for (int i = 0; e->imagine && i < count; i++)
+        if (amounts[i] != 0 && !e->goal[amounts[i] > 0])
+            steps[amounts[i] > 0] = GOAL_STEPS;
+    return steps[0] + steps[1];
+}
+
+void zn_diffae_edit_clear(zn_diffae_edit *e)
+{
+    for (int i = 0; i < 2; i++) {
+        zn_free(e->goal[i]);
+        e->goal[i] = NULL;
+    }
+}
+
+/* ---- between two images ---- */
+
 void zn_diffae_between(const zn_diffae *d, const float *cond_a, const float *noise_a, const float *cond_b,
                        const float *noise_b, double at, float *cond, float *noise)
 {
