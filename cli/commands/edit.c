@@ -6,6 +6,7 @@
 #include "ui/report.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,9 +111,13 @@ static int find_attribute(change *c, const session *s)
     return 1;
 }
 
-/* Prints one attribute of a list: number, name and, if there is an image, the probability that it shows it. */
+/* Prints one attribute of a list: number, name (or the number again, which --attribute takes too) and, if there is an
+ * image, the probability that it shows it. */
 static void list_one(facts *f, int number, const char *name, const float *score)
 {
+    char text[16];
+    snprintf(text, sizeof text, "%d", number);
+    name = name ? name : text;
     if (!f->json && score)
         say("%3d  %5.1f %%  %s\n", number, 100 * (double)*score, name);
     else if (!f->json)
@@ -134,10 +139,8 @@ static void list_all(const options *o, const zn_diffae *d, const float *scores)
     facts_begin(&f, o->json);
     if (f.json)
         json_open(&f.out, "attributes", '[');
-    for (int i = 0; i < zn_diffae_attribute_count(d); i++) {
-        const char *name = zn_diffae_attribute(d, i);
-        list_one(&f, i, name ? name : "", scores ? &scores[i] : NULL);
-    }
+    for (int i = 0; i < zn_diffae_attribute_count(d); i++)
+        list_one(&f, i, zn_diffae_attribute(d, i), scores ? &scores[i] : NULL);
     if (f.json)
         json_close(&f.out, ']');
     facts_end(&f);

@@ -96,8 +96,8 @@ ZN_API ZN_MUST_USE zn_status zn_diffae_edit_by(zn_diffae *d, zn_diffae_edit *e, 
                                                double amount, float *moved_cond, float *moved_noise);
 ZN_API int zn_diffae_edit_steps(const zn_diffae_edit *e, const double *amounts, int count);
 ZN_API void zn_diffae_edit_clear(zn_diffae_edit *e);
-/* Names of the classifier's attributes: index 0, 1, ...; NULL after the last. A file without names is assumed to be one
- * of the original's, with the attributes of CelebA. */
+/* Names of the classifier's attributes: index 0, 1, ...; NULL after the last, or if they have only their numbers. A
+ * file without names is assumed to be one of the original's, with the attributes of CelebA, if it has 40. */
 ZN_API const char *zn_diffae_attribute(const zn_diffae *d, int index);
 /* The index of an attribute, given by its name, in any case if none is spelled so, or by number as text. ZN_ENOTFOUND:
  * the error names those that exist. */

@@ -4,6 +4,7 @@
 #include "server/routes/routes.h"
 #include "ui/report.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 void sv_get_models(const sv_request *r, sv_answer *a)
@@ -35,12 +36,15 @@ static zn_status list(sv_models *models, const char *name, const char *classifie
 {
     zn_model *model = NULL;
     zn_diffae *d = NULL;
-    const char *attribute;
     zn_status status = open_with(models, name, classifier, &model);
     if (status == ZN_OK)
         status = zn_diffae_new(model, &(zn_options){ .threads = 1 }, &d);
-    for (int i = 0; status == ZN_OK && (attribute = zn_diffae_attribute(d, i)); i++)
-        json_text(j, NULL, attribute);
+    for (int i = 0; status == ZN_OK && i < zn_diffae_attribute_count(d); i++) {
+        const char *attribute = zn_diffae_attribute(d, i);
+        char number[16];
+        snprintf(number, sizeof number, "%d", i);
+        json_text(j, NULL, attribute ? attribute : number);
+    }
     zn_diffae_free(d);
     zn_model_free(model);
     return status;

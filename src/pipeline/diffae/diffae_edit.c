@@ -58,9 +58,9 @@ enum { ATTRIBUTES = sizeof attributes / sizeof *attributes };
 
 const char *zn_diffae_attribute(const zn_diffae *d, int index)
 {
-    if (index < 0 || !d->model->has[ZN_CLASSIFIER] || index >= d->model->config.classes)
-        return NULL;
-    return d->model->attributes ? d->model->attributes[index] : index < ATTRIBUTES ? attributes[index] : NULL;
+    const int classes = zn_diffae_attribute_count(d);
+    const char *const *names = d->model->attributes ? d->model->attributes : classes == ATTRIBUTES ? attributes : NULL;
+    return names && index >= 0 && index < classes ? names[index] : NULL;
 }
 
 int zn_diffae_attribute_count(const zn_diffae *d)
