@@ -2,7 +2,8 @@
  * pass that makes them of convolutions with group norms between them, as in a U-Net.
  *
  * Sources: x, weights, bias, the residual, gamma, beta, the numbers of a modulation, and the map beside x, as far as
- * there are any. What was measured is the tail. */
+ * there are any. What was measured is the tail. The kernels know maps of BF16 alone, so the pass takes only what
+ * zn_types_choose makes BF16. */
 #include "kernels/norm_conv.h"
 
 #include "base/alloc.h"
@@ -259,6 +260,13 @@ const zn_op zn_op_norm_measured = { .name = "norm_measured",
 
 enum { CHUNK = 64 };
 
+/* Whether the maps of a convolution have the type that the kernels know. */
+static bool has_bf16_maps(const zn_node *n, bool residual)
+{
+    return n->type == ZN_TYPE_BF16 && n->source[0]->type == ZN_TYPE_BF16 &&
+           (!residual || n->source[3]->type == ZN_TYPE_BF16);
+}
+
 /* Whether n is a convolution that can be measured. */
 static bool can_measure(const zn_node *n, uint32_t cpu)
 {
@@ -267,19 +275,19 @@ static bool can_measure(const zn_node *n, uint32_t cpu)
     const zn_conv_spec *k = n->attribute;
     if (n->op != &zn_op_conv || n->source_count != (k->residual ? 4 : 3) || !k->bias || k->stride != 1 || k->pad != 1 ||
         k->beyond || k->relu || k->mask || k->lag || k->results || k->flipped || k->shuffle || k->unshuffle ||
-        !zn_is_constant(n->source[1]))
+        !zn_is_constant(n->source[1]) || !has_bf16_maps(n, k->residual))
         return false;
     const zn_conv_shape s = shape_of(n);
     const zn_conv_kernel *kernel = kernel_for(n, ZN_PRECISION_BF16, cpu);
     return kernel->measures && kernel->measures(&s) > 0;
 }
 
-/* Whether a group norm reads maps that can be measured. */
+/* Whether a group norm of BF16 reads maps that can be measured. */
 static bool reads_measured(const zn_node *norm, uint32_t cpu)
 {
     const zn_norm *k = norm->attribute;
     const zn_node *x = norm->source[0], *more = k->pair ? norm->source[norm->source_count - 1] : NULL;
-    return !k->pixels && k->act != ZN_ACT_RELU && can_measure(x, cpu) &&
+    return norm->type == ZN_TYPE_BF16 && !k->pixels && k->act != ZN_ACT_RELU && can_measure(x, cpu) &&
            (!more || (can_measure(more, cpu) && zn_channels(x) % CHUNK == 0));
 }
 

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/convert.h"
 #include "base/cpu.h"
+#include "graph/types.h"
 #include "ops/passes/pairs.h"
 
 static zn_pair_args args_of(const zn_node *n)
@@ -146,7 +147,8 @@ void zn_graph_fuse_pairs(zn_graph *g, zn_node *const *outputs, int count, zn_pre
             if (uses[k] > 0 && can_read_parts(zn_graph_at(g, k), both))
                 read_parts(zn_graph_at(g, k), both, uses);
     }
-    if (uses)
+    const zn_prepare p = { .math = math, .cpu = cpu, .constant_parameters = true, .whole = true, .threads = 1 };
+    if (uses && zn_types_choose(g, outputs, count, &p) == ZN_OK)
         zn_fuse_norm_convs(g, uses, cpu);
     zn_free(uses);
 }

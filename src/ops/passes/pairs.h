@@ -11,7 +11,8 @@ extern const zn_op zn_op_pair_product, zn_op_norm_conv, zn_op_norm_measured;
  */
 void zn_graph_fuse_pairs(zn_graph *g, zn_node *const *outputs, int count, zn_precision math, uint32_t cpu);
 
-/* Part of it: norms between two 3x3 convolutions become a part of them, where the device can (conv/norm_conv.c). */
+/* Part of it, once types are chosen (graph/types.h): norms between two 3x3 convolutions become a part of them, where
+ * the device can (conv/norm_conv.c). */
 void zn_fuse_norm_convs(zn_graph *g, int *uses, uint32_t cpu);
 
 #endif
