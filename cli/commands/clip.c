@@ -73,7 +73,7 @@ static zn_status encode_item(session *s, zn_video *v, const char *path, zn_laten
     if (status == ZN_OK)
         status = encode_frames(v, path, &reading, clip, pictures, show_frame, &bar, &faults);
     if (status == ZN_OK)
-        remark_on_film(o, path, faults.damaged, faults.missing);
+        remark_on_film(o, path, &faults);
     return status;
 }
 

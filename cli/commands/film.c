@@ -4,7 +4,6 @@
 #include "commands/clip.h"
 #include "files/extensions.h"
 #include "files/files.h"
-#include "files/film_pipe.h"
 #include "files/standard.h"
 #include "options/compute.h"
 #include "ui/facts.h"
@@ -67,14 +66,15 @@ static int tell(void *user, int64_t number, int64_t total)
     return progress_tick(&s->bar, 0);
 }
 
-void remark_on_film(const options *o, const char *path, int64_t damaged, double missing)
+void remark_on_film(const options *o, const char *path, const film_faults *faults)
 {
-    if (damaged)
+    const int one = faults->damaged == 1;
+    if (faults->damaged)
         note(o, "%s: %lld frame%s of it could not be decoded without errors: parts of %s are wrong", path,
-             (long long)damaged, damaged == 1 ? "" : "s", damaged == 1 ? "it" : "them");
-    if (missing > 0)
+             (long long)faults->damaged, one ? "" : "s", one ? "it" : "them");
+    if (faults->missing > 0)
         note(o, "%s: the file ends %.1f seconds before the duration that it states: it seems to be cut off", path,
-             missing);
+             faults->missing);
 }
 
 /* What a reader of the result might miss. */
@@ -82,7 +82,7 @@ static void remark(const trip *t)
 {
     const options *o = t->s->o;
     const film_pipe *p = &t->pipe;
-    remark_on_film(o, p->input, p->damaged, p->missing);
+    remark_on_film(o, p->input, &p->faults);
     if (p->longest > 1.5 * p->shortest)
         note(o, "%s: its frame rate varies, with %.0f to %.0f ms between frames; the result keeps these times",
              p->input, 1000 * p->shortest, 1000 * p->longest);

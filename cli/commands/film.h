@@ -3,8 +3,7 @@
 #define ZN_CLI_FILM_H
 
 #include "commands/session.h"
-
-#include <stdint.h>
+#include "files/film_pipe.h"
 
 /* Is one of the input files a video? */
 int names_video(const options *o);
@@ -13,7 +12,7 @@ int film_check_input(const options *o);
 /* zenith reconstruct of one video, by a video or an image autoencoder; zenith restore and upscale of one. */
 int film_reconstruct(const options *o);
 int film_restore(const options *o);
-/* What is wrong with a video that was read (zn_film_faults). */
-void remark_on_film(const options *o, const char *path, int64_t damaged, double missing);
+/* What is wrong with a video that was read. */
+void remark_on_film(const options *o, const char *path, const film_faults *faults);
 
 #endif

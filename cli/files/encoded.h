@@ -2,17 +2,11 @@
 #ifndef ZN_CLI_ENCODED_H
 #define ZN_CLI_ENCODED_H
 
+#include "files/film_pipe.h"
 #include "ui/json.h"
-#include <zenith/zenith.h>
 
 /* Called before each frame of a file, with its number from 0. */
 typedef void (*frame_fn)(void *user, int number);
-
-/* Of a video that was read (zn_film_faults). */
-typedef struct film_faults {
-    int64_t damaged;
-    double missing;
-} film_faults;
 
 /* Adds the frames of a video file, or of an image, which may be animated, to *clip (zn_video_encode), and their number
  * to *count. tell and faults may be NULL. */

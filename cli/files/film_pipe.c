@@ -100,7 +100,7 @@ zn_status film_end(film_pipe *p, zn_status status)
     p->held = p->capacity = 0;
     if (p->film) {
         zn_film_intervals(p->film, &p->shortest, &p->longest);
-        zn_film_faults(p->film, &p->damaged, &p->missing);
+        zn_film_faults(p->film, &p->faults.damaged, &p->faults.missing);
     }
     zn_film_close(p->film);
     p->film = NULL;

@@ -15,6 +15,12 @@
 /* Called before an image, from 1, is processed. total: as far as known. Non-zero cancels. */
 typedef int (*film_tell_fn)(void *user, int64_t number, int64_t total);
 
+/* Of a video that was read (zn_film_faults). */
+typedef struct film_faults {
+    int64_t damaged; /* images with errors */
+    double missing;  /* seconds by which the file ends too early */
+} film_faults;
+
 typedef struct film_pipe {
     /* set by the caller */
     const char *input, *output; /* output NULL: the results are only measured */
@@ -29,9 +35,8 @@ typedef struct film_pipe {
     int width, height;        /* of the results */
     double mse, ssim;         /* sums over the results */
     double shortest, longest; /* seconds between images */
-    int64_t damaged;          /* images with errors */
-    double missing;           /* seconds by which the file ends too early */
-    char *left_out;           /* streams that could not be copied; "" if none */
+    film_faults faults;
+    char *left_out; /* streams that could not be copied; "" if none */
     /* its own */
     zn_film *film;
     zn_film_writer *writer;
