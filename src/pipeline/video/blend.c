@@ -18,6 +18,7 @@ zn_status zn_blend_check(int side)
 
 zn_status zn_blend_add(zn_blend *b, zn_shape frame, const zn_clip_options *o, float **out)
 {
+    /* A buffer that grows is there twice; what of it holds no image yet takes no memory. */
     const int64_t size = zn_shape_count(frame), copied = b->count == b->capacity ? b->count : 0;
     if (o->memory && o->held + sizeof *b->frames * (size_t)(size * (copied + b->count + 1)) > o->memory)
         return ZN_FAIL(ZN_ELIMIT,
