@@ -3,6 +3,7 @@
 #include "commands.h"
 #include "commands/diffusion.h"
 #include "options/model_names.h"
+#include "options/values.h"
 #include "ui/report.h"
 
 #include <math.h>
@@ -11,7 +12,7 @@
 #include <string.h>
 
 /* MOST: maximum number of amounts. Beyond USEFUL_AMOUNT no model of ours makes a good image. */
-enum { STEPS = 100, MOST = 1000, MOST_AMOUNT = 100, USEFUL_AMOUNT = 2 };
+enum { STEPS = 100, MOST = 1000, USEFUL_AMOUNT = 2 };
 
 typedef struct change {
     const options *o;
@@ -23,25 +24,17 @@ typedef struct change {
 
 /* ---- amounts ---- */
 
-/* Parses "-0.3,0,0.3". Returns 0 after reporting an error. */
-static int parse_amounts(change *c, const char *text)
+/* Returns 0 after reporting an error. */
+static int read_amounts(change *c, const char *text)
 {
     c->amounts = must_alloc(NULL, 3 * MOST * sizeof *c->amounts);
     c->scores = c->amounts + MOST;
     c->asked = c->scores + MOST;
-    for (const char *at = text; c->count < MOST;) {
-        char *end;
-        const double v = strtod(at, &end);
-        if (end == at || !isfinite(v) || fabs(v) > MOST_AMOUNT || (*end && *end != ','))
-            break;
-        c->amounts[c->count++] = v;
-        if (!*end)
-            return 1;
-        at = end + 1;
-    }
-    usage_error("edit", "--amount needs comma-separated numbers from -%d to %d, not '%s'", MOST_AMOUNT, MOST_AMOUNT,
-                text);
-    return 0;
+    c->count = parse_amounts(text, c->amounts, MOST);
+    if (!c->count)
+        usage_error("edit", "--amount needs comma-separated numbers from -%d to %d, not '%s'", MOST_AMOUNT, MOST_AMOUNT,
+                    text);
+    return c->count;
 }
 
 /* Before minutes of work. */
@@ -276,7 +269,7 @@ int edit_run(const options *o)
     mine.amount = o->amount ? o->amount : o->imagine ? "1" : "0.3";
     change c = { .o = &mine, .edit = { .imagine = o->imagine, .seed = o->seed } };
     int status = EXIT_USAGE;
-    if (parse_amounts(&c, mine.amount)) {
+    if (read_amounts(&c, mine.amount)) {
         remark_on_amounts(&c);
         const diffusion_command all = { .expected = c.count,
                                         .steps = STEPS,

@@ -5,6 +5,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -296,4 +297,20 @@ int value_background(const char *text, void *field)
     out[1] = (uint8_t)(rgb >> 8);
     out[2] = (uint8_t)rgb;
     return 1;
+}
+
+int parse_amounts(const char *text, double *amounts, int most)
+{
+    int count = 0;
+    for (const char *at = text; count < most;) {
+        char *end;
+        const double v = strtod(at, &end);
+        if (end == at || !isfinite(v) || fabs(v) > MOST_AMOUNT || (*end && *end != ','))
+            return 0;
+        amounts[count++] = v;
+        if (!*end)
+            return count;
+        at = end + 1;
+    }
+    return 0;
 }

@@ -50,4 +50,9 @@ int value_dtype(const char *text, void *field);      /* int holding a zn_dtype *
 int value_sha256(const char *text, void *field);     /* const char *: 64 hexadecimal digits */
 int value_background(const char *text, void *field); /* uint8_t[3]: "RRGGBB" or "#RRGGBB" */
 
+/* The amounts of an edit, "-0.3,0,0.3", each from -MOST_AMOUNT to MOST_AMOUNT. Returns how many there are; 0: one is
+ * not valid, or there are more than `most`. */
+enum { MOST_AMOUNT = 100 };
+int parse_amounts(const char *text, double *amounts, int most);
+
 #endif

@@ -1,16 +1,16 @@
 /* Diffusion autoencoders: edit, interpolate, sample, and their part of reconstruct. Each image is a result of its own.
  */
 #include "base/fail.h"
+#include "options/values.h"
 #include "server/tasks/tasks.h"
 #include "ui/report.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { ENCODE_STEPS = 250, RENDER_STEPS = 20, EDIT_STEPS = 100, LATENT_STEPS = 200, GROUP = 16, FRAMES = 10 };
-enum { MOST_IMAGES = 256, MOST_AMOUNT = 100 };
+enum { MOST_IMAGES = 256 };
 
 typedef struct parts {
     zn_image *image;
@@ -148,20 +148,13 @@ zn_status sv_reconstruct_by_diffusion(sv_job *job, sv_engine *e, zn_image **orig
 
 /* ---- edit ---- */
 
-static zn_status parse_amounts(const char *text, double *amounts, int *count)
+static zn_status read_amounts(const char *text, double *amounts, int *count)
 {
-    for (const char *at = text; *count < MOST_IMAGES;) {
-        char *end;
-        const double v = strtod(at, &end);
-        if (end == at || !isfinite(v) || fabs(v) > MOST_AMOUNT || (*end && *end != ','))
-            break;
-        amounts[(*count)++] = v;
-        if (!*end)
-            return ZN_OK;
-        at = end + 1;
-    }
-    return ZN_FAIL(ZN_EINVALID, "amount needs comma-separated numbers from -%d to %d, at most %d of them, not '%.60s'",
-                   MOST_AMOUNT, MOST_AMOUNT, MOST_IMAGES, text);
+    *count = parse_amounts(text, amounts, MOST_IMAGES);
+    return *count ? ZN_OK
+                  : ZN_FAIL(ZN_EINVALID,
+                            "amount needs comma-separated numbers from -%d to %d, at most %d of them, not '%.60s'",
+                            MOST_AMOUNT, MOST_AMOUNT, MOST_IMAGES, text);
 }
 
 /* scores: probability that each result shows the attribute, encoded again; asked: the same of the condition that it was
@@ -247,7 +240,7 @@ static zn_status edit(sv_job *job, sv_engine *e)
     change to = { .edit = { .attribute = o->attribute, .imagine = o->imagine, .seed = o->seed } };
     if (!o->attribute)
         return ZN_FAIL(ZN_EINVALID, "the task edit needs an attribute; GET /api/models/NAME/attributes lists them");
-    ZN_TRY(parse_amounts(o->amount ? o->amount : o->imagine ? "1" : "0.3", to.amounts, &to.count));
+    ZN_TRY(read_amounts(o->amount ? o->amount : o->imagine ? "1" : "0.3", to.amounts, &to.count));
     ZN_TRY(begin(job, e, EDIT_STEPS, 1, to.count, zn_diffae_edit_steps(&to.edit, to.amounts, to.count), &c));
     ZN_TRY(edit_check(job, e, &to));
     zn_status status = take_image(&c, 0, &p);
