@@ -7,7 +7,8 @@
  * into one row ("columns" below). Pixel shuffles are done in the scratch buffer of a stretch.
  *
  * Where a small map has many weights, these would come from memory for each row again: a unit is then a panel of
- * outputs for all rows, or for a group of them. */
+ * outputs for all rows, or for a group of them. Where no assembly fetches weights ahead, a slice of a panel that fits
+ * in L1 is multiplied with all pixels of the unit, and meanwhile the next slice is fetched. */
 #include "kernels/conv.h"
 #include "kernels/simd/conv/gemm.h"
 #include "kernels/simd/vec_math.h"
@@ -17,6 +18,7 @@ extern const zn_conv_kernel ZN_KERNEL(conv_direct);
 enum { STRETCH = 16 * GEMM_MR, PATCH_FLOATS = 256 << 10, FEW = 24 };
 
 static int least(int64_t a, int64_t b) { return (int)(a < b ? a : b); }
+static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* A 1x1 convolution is treated as one long row. */
 static zn_conv_shape flat(const zn_conv_shape *s)
@@ -88,6 +90,18 @@ static division division_of(const zn_conv_shape *s)
     return d;
 }
 
+/* A line of the input with its edges; and how many of them all rows of outputs read at most. */
+static int64_t line_floats(const zn_conv_shape *s) { return (int64_t)((s->ow - 1) * s->stride + s->kw) * s->cin; }
+static int64_t unit_lines(const zn_conv_shape *s) { return ((int64_t)s->n * s->h) << (s->up2 ? 1 : 0); }
+
+/* Whether a unit multiplies slices of its weights with all of its pixels, and the lines that it reads of the input:
+ * of every row of outputs at least one, if it is inside. */
+static bool is_sliced(const zn_conv_shape *s)
+{
+    return !GEMM_FETCHES && division_of(s).panels > 1 && !s->unshuffle && !columns_of(s) && s->pad < s->kh &&
+           parts_of(s) == 1 && unit_lines(s) * line_floats(s) <= 2 * PATCH_FLOATS;
+}
+
 /* Scratch, in floats: the results of a stretch, its patch of the input (or one pixel during a shuffle), its gathered
  * multipliers. */
 typedef struct buffers {
@@ -99,6 +113,12 @@ static int64_t carve(const zn_conv_shape *s, float *base, buffers *b)
     const int stretch = stretch_of(s);
     const int64_t c = (int64_t)stretch * VEC_ROUND(s->cout), most = patch_floats(s, stretch);
     const int64_t patch = most < s->cout ? s->cout : most;
+    if (is_sliced(s)) {
+        const int64_t sums = division_of(s).rows * s->ow * GEMM_NR;
+        if (b)
+            *b = (buffers){ .c = base, .patch = base + sums };
+        return sums + unit_lines(s) * line_floats(s);
+    }
     if (b)
         *b = (buffers){ .c = base, .patch = base + c, .columns = base + c + patch };
     return c + patch + (int64_t)stretch * columns_of(s) + VEC_LANES;
@@ -261,18 +281,61 @@ static void run_piece(const zn_conv_args *a, const zn_conv_shape *s, int oc, int
         finish(a, b->c, width, oc, count, (row * s->ow + ox) * s->cout);
 }
 
+/* Outputs [oc, oc + width) of the rows [row, end_row): slice by slice of the weights, for all of these rows. */
+static void run_slices(const zn_conv_args *a, const zn_conv_shape *s, int oc, int width, int64_t row, int64_t end_row,
+                       const buffers *b)
+{
+    enum { SLICE = 16 << 10 };
+    const int high = s->h << (s->up2 ? 1 : 0), k = s->kw * s->cin, depth = (int)depth_of(s);
+    const int slices = (k * width * (int)sizeof(float) + SLICE - 1) / SLICE, cols = (s->ow - 1) * s->stride + s->kw;
+    const int64_t line = line_floats(s), count = (end_row - row) * s->ow;
+    const int64_t first = row / s->oh * high + most(row % s->oh * s->stride - s->pad, 0);
+    const int64_t last = (end_row - 1) / s->oh * high + least((end_row - 1) % s->oh * s->stride - s->pad + s->kh, high);
+    for (int64_t i = first; i < last; i++)
+        gather(a, s, (int)(i / high), (int)(i % high), -s->pad, 1, cols, b->patch + (i - first) * line);
+    for (int64_t i = 0; i < count * width; i += VEC_LANES)
+        vec_store(b->c + i, vec_splat(-0.0f)); /* as in gemm.h */
+    for (int i = 0; i < s->kh * slices; i++) {
+        const int ky = i / slices, from = (int)((int64_t)(i % slices) * k / slices);
+        const int end = (int)((int64_t)(i % slices + 1) * k / slices);
+        gemm_args g = { .row = (int64_t)s->stride * s->cin,
+                        .c_row = width,
+                        .segments = 1,
+                        .k = end - from,
+                        .depth = depth,
+                        .more = true,
+                        .ahead_row = end - from };
+        g.b = (const float *)a->packed + (int64_t)oc * depth + (int64_t)(ky * k + from) * width;
+        for (int64_t r = row; r < end_row; r++) {
+            const int64_t y = r % s->oh * s->stride - s->pad + ky;
+            if (y < 0 || y >= high)
+                continue;
+            g.a = b->patch + (r / s->oh * high + y - first) * line + from;
+            g.c = b->c + (r - row) * s->ow * width;
+            g.ahead = g.b + (int64_t)g.k * width + (r - row) * s->ow * g.k;
+            ZN_KERNEL(gemm)(&g, s->ow, width);
+        }
+    }
+    finish(a, b->c, width, oc, (int)count, row * s->ow * s->cout);
+}
+
 static void run(const void *args, zn_range r)
 {
     const zn_conv_args *a = args;
     const zn_conv_shape s = flat(&a->s);
     const int length = stretch_of(&s), parts = parts_of(&s);
     const division d = division_of(&s);
+    const bool sliced = is_sliced(&s);
     buffers b;
     carve(&s, r.scratch, &b);
     for (int64_t unit = r.begin; unit < r.end; unit++) {
         const int64_t group = unit / parts % d.groups, end_row = (group + 1) * d.rows / d.groups;
         const int oc = (int)(unit / parts / d.groups) * d.width, width = least(d.width, VEC_ROUND(s.cout) - oc);
         const int begin = (int)(unit % parts) * length, end = least(begin + length, s.ow);
+        if (sliced) {
+            run_slices(a, &s, oc, width, group * d.rows / d.groups, end_row, &b);
+            continue;
+        }
         for (int64_t row = group * d.rows / d.groups; row < end_row; row++)
             for (int ox = begin, count; ox < end; ox += count) {
                 count = piece_of(&s, ox, end - ox);

@@ -226,6 +226,7 @@ static void multiply(const zn_conv_args *a, const plan *p, const chunk *c, int t
         g.c = b->m + f * p->m_slot;
         g.ahead = g.a + p->v_slot;
         g.ahead_floats = count * c->k;
+        g.ahead_row = c->k;
         for (int i = 0; i < panels && i < GEMM_PANELS_MOST; i++)
             g.far[i] = last ? far_of(a, p, tile, turn, before + f * panels + i, most(run, 1))
                             : g.c + p->m_slot + (int64_t)i * run * LINE;

@@ -29,6 +29,7 @@ typedef struct gemm_args {
      * each panel a run of gemm_fetches cache lines. NULL: none. */
     const float *ahead, *far[GEMM_PANELS_MOST];
     int ahead_floats;
+    int64_t ahead_row; /* without assembly: floats from what is fetched along with a row to the next */
 } gemm_args;
 
 /* Cache lines of far[p] that are prefetched while panel p is multiplied; only the assembly build does this. */
@@ -49,7 +50,7 @@ VEC_INLINE int gemm_fetches(const gemm_args *g, int rows)
 /* Prefetches the same position of the next rows, once per cache line. */
 #define GEMM_FETCH                                                                                                     \
     if (in->ahead && k % 16 == 0)                                                                                      \
-        _Pragma("GCC unroll 12") for (int t = 0; t < mr; t++) __builtin_prefetch(in->ahead + t * in->row + k);
+        _Pragma("GCC unroll 12") for (int t = 0; t < mr; t++) __builtin_prefetch(in->ahead + t * in->ahead_row + k);
 
 /* mr and nv are compile-time constants at every call, so that the accumulators stay in registers. */
 VEC_INLINE void gemm_block(const int mr, const int nv, const gemm_args *in)
@@ -132,19 +133,21 @@ static const gemm_kernel gemm_kernels[GEMM_NV][GEMM_MR_ONE] = { { NAMES_ONE }, {
  * narrower. A microkernel (see CMakeLists.txt): conv/gemm.c, in simd/ or in the folder of the ISA. */
 void ZN_KERNEL(gemm)(const gemm_args *g, int rows, int width);
 
-/* The same, but skips the first `done` rows for whole panels. */
+/* The same, but skips the first `done` rows for whole panels. The last two blocks are alike: a block of one or two
+ * rows would take nearly as long as one of four. */
 VEC_INLINE void gemm_from(int done, const gemm_args *g, int rows, int width)
 {
     for (int j = 0; j < width; j += GEMM_NR) {
         const int across = width - j < GEMM_NR ? width - j : GEMM_NR;
         const int most = across == VEC_LANES ? GEMM_MR_ONE : GEMM_MR;
-        for (int t = across == GEMM_NR ? done : 0; t < rows; t += most) {
-            const int high = rows - t < most ? rows - t : most;
+        for (int t = across == GEMM_NR ? done : 0, high; t < rows; t += high) {
+            const int left = rows - t;
+            high = left <= most ? left : left < 2 * most ? (left + 1) / 2 : most;
             gemm_args part = *g;
             part.a = g->a + t * g->row;
             part.b = g->b + (int64_t)g->depth * j + g->skip * across;
             part.c = g->c + t * g->c_row + j;
-            part.ahead = g->ahead && j == 0 ? g->ahead + t * g->row : NULL;
+            part.ahead = g->ahead && j == 0 ? g->ahead + t * g->ahead_row : NULL;
             gemm_kernels[across / VEC_LANES - 1][high - 1](&part);
         }
     }
