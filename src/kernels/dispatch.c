@@ -18,18 +18,21 @@ extern const zn_conv_kernel zn_conv_bf16, zn_conv_i8_as_f16, zn_conv_i8_as_bf16,
 extern const zn_conv_kernel zn_conv_from_few_neon, zn_conv_to_few_neon;
 extern const zn_conv_kernel zn_conv_point_bf16, zn_conv_bf16x3, zn_conv_pointwise_neon;
 extern const zn_conv_kernel zn_conv_narrow_arm;
-extern const zn_conv_kernel zn_conv_winograd_neon, zn_conv_narrow_neon, zn_conv_direct_neon;
+extern const zn_conv_kernel zn_conv_up_neon, zn_conv_winograd_neon, zn_conv_narrow_neon, zn_conv_direct_neon;
 #elif defined(__x86_64__)
 extern const zn_conv_kernel zn_conv_amx_bf16;
-extern const zn_conv_kernel zn_conv_to_few_avx512, zn_conv_winograd_avx512, zn_conv_narrow_avx512,
+extern const zn_conv_kernel zn_conv_to_few_avx512, zn_conv_up_avx512, zn_conv_winograd_avx512, zn_conv_narrow_avx512,
     zn_conv_direct_avx512;
-extern const zn_conv_kernel zn_conv_to_few_avx2, zn_conv_winograd_avx2, zn_conv_narrow_avx2, zn_conv_direct_avx2;
-extern const zn_conv_kernel zn_conv_to_few_sse2, zn_conv_winograd_sse2, zn_conv_narrow_sse2, zn_conv_direct_sse2;
+extern const zn_conv_kernel zn_conv_to_few_avx2, zn_conv_up_avx2, zn_conv_winograd_avx2, zn_conv_narrow_avx2,
+    zn_conv_direct_avx2;
+extern const zn_conv_kernel zn_conv_to_few_sse2, zn_conv_up_sse2, zn_conv_winograd_sse2, zn_conv_narrow_sse2,
+    zn_conv_direct_sse2;
 #else
-extern const zn_conv_kernel zn_conv_to_few_generic, zn_conv_winograd_generic, zn_conv_narrow_generic,
-    zn_conv_direct_generic;
+extern const zn_conv_kernel zn_conv_to_few_generic, zn_conv_up_generic, zn_conv_winograd_generic,
+    zn_conv_narrow_generic, zn_conv_direct_generic;
 #endif
 
+/* clang-format off */
 const zn_conv_kernel *const zn_conv_kernels[] = {
 #if defined(ZN_CUDA_BUILT)
     &zn_conv_hopper_up_f16,
@@ -64,6 +67,7 @@ const zn_conv_kernel *const zn_conv_kernels[] = {
     &zn_conv_point_bf16,
     &zn_conv_bf16x3,
     &zn_conv_pointwise_neon,
+    &zn_conv_up_neon,
     &zn_conv_winograd_neon,
     &zn_conv_narrow_arm,
     &zn_conv_narrow_neon,
@@ -71,19 +75,23 @@ const zn_conv_kernel *const zn_conv_kernels[] = {
 #elif defined(__x86_64__)
     &zn_conv_amx_bf16,
     &zn_conv_to_few_avx512,
+    &zn_conv_up_avx512,
     &zn_conv_winograd_avx512,
     &zn_conv_narrow_avx512,
     &zn_conv_direct_avx512,
     &zn_conv_to_few_avx2,
+    &zn_conv_up_avx2,
     &zn_conv_winograd_avx2,
     &zn_conv_narrow_avx2,
     &zn_conv_direct_avx2,
     &zn_conv_to_few_sse2,
+    &zn_conv_up_sse2,
     &zn_conv_winograd_sse2,
     &zn_conv_narrow_sse2,
     &zn_conv_direct_sse2,
 #else
     &zn_conv_to_few_generic,
+    &zn_conv_up_generic,
     &zn_conv_winograd_generic,
     &zn_conv_narrow_generic,
     &zn_conv_direct_generic,
@@ -91,6 +99,7 @@ const zn_conv_kernel *const zn_conv_kernels[] = {
     &zn_conv_ref,
     NULL,
 };
+/* clang-format on */
 
 /* Rows and columns that are filled up may double the weights of small layers, which do not matter. Nor do weights for
  * 16 bits that are small beside a frame of the result: another kernel would need maps of floats. */

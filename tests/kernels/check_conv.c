@@ -397,6 +397,24 @@ static void check_heavy_weights(uint32_t cpu)
         conv_fail(k->name, &large, "weights of 8 bits do not stay codes");
 }
 
+/* Through an up-sampling to a small map, heavy weights are summed for four kernels of 2x2, not transformed to 28 times
+ * as many; a large map is worth the transforms, and where memory is short or rows are cut nothing changes. */
+static void check_heavy_up(uint32_t cpu)
+{
+    const zn_conv_wish wish = { .math = ZN_PRECISION_F32, .cpu = cpu, .whole = true };
+    zn_conv_wish lean = wish, cut = wish;
+    lean.lean = true;
+    cut.whole = false;
+    const zn_conv_shape small = conv_shape(1, 8, 8, 512, 512, 3, 1, 1, true);
+    const zn_conv_shape large = conv_shape(1, 64, 64, 512, 512, 3, 1, 1, true);
+    const size_t weights = sizeof(float) * 9 * 512 * 512;
+    const zn_conv_kernel *k = zn_conv_choose(&small, wish), *same = zn_conv_choose(&large, wish);
+    if (k->packed_bytes(&small) > 2 * weights)
+        conv_fail(k->name, &small, "heavy weights are transformed for few pixels");
+    if (k == same || zn_conv_choose(&small, cut) == k || zn_conv_choose(&small, lean) == k)
+        conv_fail(k->name, &large, "chosen for a large map, for bands of rows or for little memory");
+}
+
 /* The error of kernel k on this data, with weights that are packed once. */
 static double error_with(const zn_conv_kernel *k, conv_data *d,
                          void (*pack)(const zn_conv_shape *, const float *, void *))
@@ -457,6 +475,7 @@ int main(int argc, char **argv)
         check_shape(&list[i], cpu, i);
     if (!*filter) {
         check_networks(cpu);
+        check_heavy_up(cpu);
         check_heavy_weights(cpu);
         check_constant_weights(cpu);
     }

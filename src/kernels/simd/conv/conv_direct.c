@@ -7,10 +7,10 @@
  * into one row ("columns" below). Pixel shuffles are done in the scratch buffer of a stretch.
  *
  * Where a small map has many weights, these would come from memory for each row again: a unit is then a panel of
- * outputs for all rows, or for a group of them. Where no assembly fetches weights ahead, a slice of a panel that fits
- * in L1 is multiplied with all pixels of the unit, and meanwhile the next slice is fetched. */
+ * outputs for all rows, or for a group of them, in slices where no assembly fetches weights ahead. */
 #include "kernels/conv.h"
 #include "kernels/simd/conv/gemm.h"
+#include "kernels/simd/conv/slices.h"
 #include "kernels/simd/vec_math.h"
 
 extern const zn_conv_kernel ZN_KERNEL(conv_direct);
@@ -18,7 +18,6 @@ extern const zn_conv_kernel ZN_KERNEL(conv_direct);
 enum { STRETCH = 16 * GEMM_MR, PATCH_FLOATS = 256 << 10, FEW = 24 };
 
 static int least(int64_t a, int64_t b) { return (int)(a < b ? a : b); }
-static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* A 1x1 convolution is treated as one long row. */
 static zn_conv_shape flat(const zn_conv_shape *s)
@@ -92,14 +91,13 @@ static division division_of(const zn_conv_shape *s)
 
 /* A line of the input with its edges; and how many of them all rows of outputs read at most. */
 static int64_t line_floats(const zn_conv_shape *s) { return (int64_t)((s->ow - 1) * s->stride + s->kw) * s->cin; }
-static int64_t unit_lines(const zn_conv_shape *s) { return ((int64_t)s->n * s->h) << (s->up2 ? 1 : 0); }
+static int64_t all_lines(const zn_conv_shape *s) { return ((int64_t)s->n * s->h) << (s->up2 ? 1 : 0); }
 
-/* Whether a unit multiplies slices of its weights with all of its pixels, and the lines that it reads of the input:
- * of every row of outputs at least one, if it is inside. */
+/* Whether a unit multiplies slices of its weights with all of its pixels. */
 static bool is_sliced(const zn_conv_shape *s)
 {
     return !GEMM_FETCHES && division_of(s).panels > 1 && !s->unshuffle && !columns_of(s) && s->pad < s->kh &&
-           parts_of(s) == 1 && unit_lines(s) * line_floats(s) <= 2 * PATCH_FLOATS;
+           parts_of(s) == 1 && all_lines(s) * line_floats(s) <= 2 * PATCH_FLOATS;
 }
 
 /* Scratch, in floats: the results of a stretch, its patch of the input (or one pixel during a shuffle), its gathered
@@ -117,7 +115,7 @@ static int64_t carve(const zn_conv_shape *s, float *base, buffers *b)
         const int64_t sums = division_of(s).rows * s->ow * GEMM_NR;
         if (b)
             *b = (buffers){ .c = base, .patch = base + sums };
-        return sums + unit_lines(s) * line_floats(s);
+        return sums + all_lines(s) * line_floats(s);
     }
     if (b)
         *b = (buffers){ .c = base, .patch = base + c, .columns = base + c + patch };
@@ -173,29 +171,6 @@ static void gather_columns(const zn_conv_shape *s, const float *patch, int cols,
         }
         for (int i = all; i < width; i++)
             columns[i] = 0;
-    }
-}
-
-/* y = act(c + bias + residual) for a run of n floats at `at`; may read past the end of c, up to a whole vector. */
-VEC_INLINE void finish_run(const zn_conv_args *a, const float *c, const float *bias, int n, int64_t at)
-{
-    const vec floor = vec_splat(a->relu ? 0 : -__builtin_inff());
-    int j = 0;
-    for (; j + VEC_LANES <= n; j += VEC_LANES) {
-        vec v = vec_load(c + j);
-        if (bias)
-            v = v + vec_load(bias + j);
-        if (a->residual)
-            v = v + vec_load(a->residual + at + j);
-        vec_store(a->y + at + j, vec_max(v, floor));
-    }
-    if (j < n) {
-        vec v = vec_load(c + j);
-        if (bias)
-            v = v + vec_load_part(bias + j, n - j);
-        if (a->residual)
-            v = v + vec_load_part(a->residual + at + j, n - j);
-        vec_store_part(a->y + at + j, vec_max(v, floor), n - j);
     }
 }
 
@@ -285,38 +260,22 @@ static void run_piece(const zn_conv_args *a, const zn_conv_shape *s, int oc, int
 static void run_slices(const zn_conv_args *a, const zn_conv_shape *s, int oc, int width, int64_t row, int64_t end_row,
                        const buffers *b)
 {
-    enum { SLICE = 16 << 10 };
-    const int high = s->h << (s->up2 ? 1 : 0), k = s->kw * s->cin, depth = (int)depth_of(s);
-    const int slices = (k * width * (int)sizeof(float) + SLICE - 1) / SLICE, cols = (s->ow - 1) * s->stride + s->kw;
-    const int64_t line = line_floats(s), count = (end_row - row) * s->ow;
-    const int64_t first = row / s->oh * high + most(row % s->oh * s->stride - s->pad, 0);
-    const int64_t last = (end_row - 1) / s->oh * high + least((end_row - 1) % s->oh * s->stride - s->pad + s->kh, high);
-    for (int64_t i = first; i < last; i++)
-        gather(a, s, (int)(i / high), (int)(i % high), -s->pad, 1, cols, b->patch + (i - first) * line);
-    for (int64_t i = 0; i < count * width; i += VEC_LANES)
-        vec_store(b->c + i, vec_splat(-0.0f)); /* as in gemm.h */
-    for (int i = 0; i < s->kh * slices; i++) {
-        const int ky = i / slices, from = (int)((int64_t)(i % slices) * k / slices);
-        const int end = (int)((int64_t)(i % slices + 1) * k / slices);
-        gemm_args g = { .row = (int64_t)s->stride * s->cin,
-                        .c_row = width,
-                        .segments = 1,
-                        .k = end - from,
-                        .depth = depth,
-                        .more = true,
-                        .ahead_row = end - from };
-        g.b = (const float *)a->packed + (int64_t)oc * depth + (int64_t)(ky * k + from) * width;
-        for (int64_t r = row; r < end_row; r++) {
-            const int64_t y = r % s->oh * s->stride - s->pad + ky;
-            if (y < 0 || y >= high)
-                continue;
-            g.a = b->patch + (r / s->oh * high + y - first) * line + from;
-            g.c = b->c + (r - row) * s->ow * width;
-            g.ahead = g.b + (int64_t)g.k * width + (r - row) * s->ow * g.k;
-            ZN_KERNEL(gemm)(&g, s->ow, width);
-        }
-    }
-    finish(a, b->c, width, oc, (int)count, row * s->ow * s->cout);
+    const int high = s->h << (s->up2 ? 1 : 0), cols = (s->ow - 1) * s->stride + s->kw;
+    unit_pixels u = { .high = high,
+                      .stride = s->stride,
+                      .pad = s->pad,
+                      .rows = s->oh,
+                      .wide = s->ow,
+                      .row = row,
+                      .end_row = end_row,
+                      .patch = b->patch,
+                      .line = line_floats(s) };
+    int64_t end;
+    unit_lines(&u, s->kh, &u.first, &end);
+    for (int64_t i = u.first; i < end; i++)
+        gather(a, s, (int)(i / high), (int)(i % high), -s->pad, 1, cols, b->patch + (i - u.first) * u.line);
+    multiply_slices(&u, (const float *)a->packed + oc * depth_of(s), s->kh, s->kw * s->cin, s->cin, width, b->c);
+    finish(a, b->c, width, oc, (int)((end_row - row) * s->ow), row * s->ow * s->cout);
 }
 
 static void run(const void *args, zn_range r)

@@ -1,0 +1,180 @@
+/* 3x3 convolution through an up-sampling by 2 as four direct convolutions of 2x2 on the small map, fp32, NHWC: the
+ * outputs of even and of odd rows and columns, whose taps are sums of the kernel's. They are 4/9 of the products of the
+ * large map and 16/9 of its weights, where conv_winograd.c reads 28 times the weights: for heavy weights and small
+ * maps. A unit is a panel of outputs for a group of rows of the small map. */
+#include "kernels/conv.h"
+#include "kernels/simd/conv/gemm.h"
+#include "kernels/simd/conv/slices.h"
+
+extern const zn_conv_kernel ZN_KERNEL(conv_up);
+
+enum { PHASES = 4, TAPS = 2, PIXELS = 256 /* of a unit */, PATCH_FLOATS = 1 << 20 };
+
+/* The small map's outputs of a phase, and how their rows are divided into groups. */
+typedef struct division {
+    int high, wide, panels, groups;
+    int64_t rows, most; /* of a group */
+} division;
+
+static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+
+static division division_of(const zn_conv_shape *s)
+{
+    division d = { .high = (s->oh + 1) / 2, .wide = (s->ow + 1) / 2, .panels = (s->cout + GEMM_NR - 1) / GEMM_NR };
+    d.rows = (int64_t)s->n * d.high;
+    const int64_t fit = most(PIXELS / most(d.wide, 1), 1), wanted = 2 * zn_conv_threads(s);
+    const int64_t groups = most((d.rows + fit - 1) / fit, (wanted + d.panels - 1) / d.panels);
+    d.groups = (int)(groups < d.rows ? groups : d.rows);
+    d.most = d.groups ? (d.rows + d.groups - 1) / d.groups : 0;
+    return d;
+}
+
+static int64_t line_floats(const zn_conv_shape *s) { return (int64_t)((s->ow + 1) / 2 + 2) * s->cin; }
+
+/* Lines of the small map that a group reads at most; it may end in another image than it begins. */
+static int64_t patch_floats(const zn_conv_shape *s, const division *d) { return (d->most + 2) * line_floats(s); }
+
+/* The small map's line, with zeros for its edges. */
+static void gather(const zn_conv_args *a, int64_t line, float *to)
+{
+    const size_t pixel = sizeof(float) * (size_t)a->s.cin, inside = pixel * (size_t)a->s.w;
+    const int64_t after = (int64_t)(a->s.w + 1) * a->s.cin;
+    memset(to, 0, pixel);
+    memcpy(to + a->s.cin, a->x + line * a->s.w * a->s.cin, inside);
+    memset(to + after, 0, sizeof(float) * (size_t)(line_floats(&a->s) - after));
+}
+
+/* Stores c[pixels][width], the sums of a phase for outputs from oc on. */
+static void finish(const zn_conv_args *a, const unit_pixels *u, int phase, int oc, int width, const float *c)
+{
+    const zn_conv_shape *s = &a->s;
+    const int outputs = width < s->cout - oc ? width : s->cout - oc;
+    for (int64_t row = u->row; row < u->end_row; row++) {
+        const int64_t image = row / u->rows, y = 2 * (row % u->rows) + phase / 2;
+        for (int x = phase % 2; y < s->oh && x < s->ow; x += 2)
+            finish_run(a, c + ((row - u->row) * u->wide + x / 2) * width, a->bias ? a->bias + oc : NULL, outputs,
+                       ((image * s->oh + y) * s->ow + x) * s->cout + oc);
+    }
+}
+
+/* A panel of outputs for a group of rows: phase 0 of an axis reads its pixel and the one before, phase 1 the one
+ * after. */
+static void run_unit(const zn_conv_args *a, const division *d, int oc, int group, float *c, float *patch)
+{
+    const zn_conv_shape *s = &a->s;
+    const int k = TAPS * s->cin, all = VEC_ROUND(s->cout), width = all - oc < GEMM_NR ? all - oc : GEMM_NR;
+    const float *b = (const float *)a->packed + (int64_t)PHASES * TAPS * k * oc;
+    unit_pixels u = { .high = s->h,
+                      .stride = 1,
+                      .pad = 1,
+                      .rows = d->high,
+                      .wide = d->wide,
+                      .row = group * d->rows / d->groups,
+                      .end_row = (group + 1) * d->rows / d->groups,
+                      .line = line_floats(s) };
+    int64_t end;
+    unit_lines(&u, 3, &u.first, &end);
+    for (int64_t i = u.first; i < end; i++)
+        gather(a, i, patch + (i - u.first) * u.line);
+    for (int phase = 0; phase < PHASES; phase++, b += (int64_t)TAPS * k * width) {
+        u.pad = 1 - phase / 2;
+        u.patch = patch + phase % 2 * s->cin;
+        multiply_slices(&u, b, TAPS, k, s->cin, width, c);
+        finish(a, &u, phase, oc, width, c);
+    }
+}
+
+static void run(const void *args, zn_range r)
+{
+    const zn_conv_args *a = args;
+    const division d = division_of(&a->s);
+    float *c = r.scratch, *patch = c + d.most * d.wide * GEMM_NR + VEC_LANES;
+    for (int64_t unit = r.begin; unit < r.end; unit++)
+        run_unit(a, &d, (int)(unit / d.groups) * GEMM_NR, (int)(unit % d.groups), c, patch);
+}
+
+static bool supports(const zn_conv_shape *s)
+{
+    const division d = division_of(s);
+    return s->up2 && s->kh == 3 && s->kw == 3 && s->stride == 1 && s->pad == 1 && s->ow <= 2 * s->w &&
+           s->cin % VEC_STEP == 0 && TAPS * s->cin >= GEMM_K_LEAST && patch_floats(s, &d) <= PATCH_FLOATS;
+}
+
+/* By the products and the bytes of weights for each pair of channels, and by how many products a byte from memory
+ * counts: with wide vectors more. Where weights are light, they stay in a cache. */
+static bool pays(const zn_conv_shape *s, const zn_conv_wish *wish)
+{
+    enum { WEIGHT = 4 * VEC_LANES / 4, MANY_WEIGHTS = 1 << 14, SIDE = 14, WINOGRAD = 4 * 64, SAVED = 3 * 8 };
+    const int64_t tiles = (int64_t)s->n * (s->oh / SIDE + 1) * (s->ow / SIDE + 1);
+    const int64_t mine = (int64_t)s->n * s->oh * s->ow * TAPS * TAPS + PHASES * TAPS * TAPS * WEIGHT;
+    return wish->whole && !wish->lean && (int64_t)s->cin * s->cout >= MANY_WEIGHTS &&
+           mine < tiles * (WINOGRAD - SAVED) + WINOGRAD * WEIGHT;
+}
+
+static size_t packed_bytes(const zn_conv_shape *s)
+{
+    return sizeof(float) * PHASES * TAPS * TAPS * (size_t)s->cin * (size_t)VEC_ROUND(s->cout);
+}
+
+/* The rows or columns [*from, *to) of the kernel whose sum is tap i of a phase. */
+static void taps_of(int phase, int i, int *from, int *to)
+{
+    *from = i == 0 ? 0 : phase + 1;
+    *to = i == 1 ? 3 : phase + 1;
+}
+
+/* [panel of GEMM_NR outputs][phase][tap][tap][cin][outputs of the panel], zero-padded. */
+static void pack(const zn_conv_shape *s, const float *w, void *packed)
+{
+    float *to = packed;
+    for (int oc = 0; oc < s->cout; oc += GEMM_NR) {
+        const int left = VEC_ROUND(s->cout) - oc, width = left < GEMM_NR ? left : GEMM_NR;
+        const int outputs = width < s->cout - oc ? width : s->cout - oc;
+        for (int i = 0; i < PHASES * TAPS * TAPS; i++) {
+            int y0, y1, x0, x1;
+            taps_of(i / 8, i / 2 % 2, &y0, &y1);
+            taps_of(i / 4 % 2, i % 2, &x0, &x1);
+            for (int c = 0; c < s->cin; c++, to += width) {
+                memset(to, 0, sizeof(float) * (size_t)width);
+                for (int y = y0; y < y1; y++)
+                    for (int x = x0; x < x1; x++) {
+                        const float *from = w + ((int64_t)(3 * y + x) * s->cin + c) * s->cout + oc;
+                        for (int j = 0; j < outputs; j++)
+                            to[j] += from[j];
+                    }
+            }
+        }
+    }
+}
+
+static size_t scratch_bytes(const zn_conv_shape *s)
+{
+    const division d = division_of(s);
+    return sizeof(float) * (size_t)(d.most * d.wide * GEMM_NR + VEC_LANES + patch_floats(s, &d));
+}
+
+static int64_t units(const zn_conv_shape *s)
+{
+    const division d = division_of(s);
+    return (int64_t)d.panels * d.groups;
+}
+
+static double flops(const zn_conv_shape *s)
+{
+    return 2.0 * TAPS * TAPS * s->cin * s->cout * (double)s->n * s->oh * s->ow;
+}
+
+const zn_conv_kernel ZN_KERNEL(conv_up) = {
+    .name = "up-f32-" ZN_ISA_NAME,
+    .math = ZN_PRECISION_F32,
+    .cpu = VEC_CPU,
+    .tolerance = 5e-6f,
+    .supports = supports,
+    .pays = pays,
+    .packed_bytes = packed_bytes,
+    .pack = pack,
+    .scratch_bytes = scratch_bytes,
+    .units = units,
+    .run = run,
+    .flops = flops,
+};
