@@ -215,7 +215,13 @@ static const float *far_of(const zn_conv_args *a, const plan *p, int64_t tile, i
 static void multiply(const zn_conv_args *a, const plan *p, const chunk *c, int turn, int64_t tile, const float *u,
                      int count, int width, const buffers *b)
 {
-    gemm_args g = { .row = c->k, .c_row = width, .segments = 1, .k = c->k, .depth = c->k, .more = c->before > 0 };
+    gemm_args g = { .row = c->k,
+                    .c_row = width,
+                    .segments = 1,
+                    .k = c->k,
+                    .depth = c->k,
+                    .more = c->before > 0,
+                    .streams = !GEMM_FETCHES && is_heavy(p) };
     const int panels = ceil_div(width, GEMM_NR), run = gemm_fetches(&g, count), before = turn % 2 * POINTS * panels;
     const bool last = c->before + c->k == p->k && p->group == p->cout_p;
     for (int f = 0; f < POINTS; f++) {
@@ -226,7 +232,6 @@ static void multiply(const zn_conv_args *a, const plan *p, const chunk *c, int t
         g.c = b->m + f * p->m_slot;
         g.ahead = g.a + p->v_slot;
         g.ahead_floats = count * c->k;
-        g.ahead_row = c->k;
         for (int i = 0; i < panels && i < GEMM_PANELS_MOST; i++)
             g.far[i] = last ? far_of(a, p, tile, turn, before + f * panels + i, most(run, 1))
                             : g.c + p->m_slot + (int64_t)i * run * LINE;

@@ -29,7 +29,10 @@ typedef struct gemm_args {
      * each panel a run of gemm_fetches cache lines. NULL: none. */
     const float *ahead, *far[GEMM_PANELS_MOST];
     int ahead_floats;
-    int64_t ahead_row; /* without assembly: floats from what is fetched along with a row to the next */
+    /* Without assembly: each row fetches a line from `ahead` on for every `every` multipliers, a power of two; 0: 16,
+     * as many floats as it has itself. streams: b is read once and comes from memory, so fetch the panel after each. */
+    int every;
+    bool streams;
 } gemm_args;
 
 /* Cache lines of far[p] that are prefetched while panel p is multiplied; only the assembly build does this. */
@@ -47,15 +50,18 @@ VEC_INLINE int gemm_fetches(const gemm_args *g, int rows)
         _Pragma("GCC unroll 12") for (int t = 0; t < mr; t++) acc[t][j] = vec_fma_lane(m[t], lane, bj, acc[t][j]);     \
     }
 
-/* Prefetches the same position of the next rows, once per cache line. */
+/* Prefetches a line for each row. */
 #define GEMM_FETCH                                                                                                     \
-    if (in->ahead && k % 16 == 0)                                                                                      \
-        _Pragma("GCC unroll 12") for (int t = 0; t < mr; t++) __builtin_prefetch(in->ahead + t * in->ahead_row + k);
+    if (ahead && (k & between) == 0) {                                                                                 \
+        _Pragma("GCC unroll 12") for (int t = 0; t < mr; t++) __builtin_prefetch(ahead + 16 * t);                      \
+        ahead += 16 * mr;                                                                                              \
+    }
 
 /* mr and nv are compile-time constants at every call, so that the accumulators stay in registers. */
 VEC_INLINE void gemm_block(const int mr, const int nv, const gemm_args *in)
 {
-    const float *b = in->b;
+    const float *b = in->b, *ahead = in->ahead;
+    const int between = in->every - 1;
     vec acc[GEMM_MR_ONE][GEMM_NV];
 #pragma GCC unroll 12
     for (int t = 0; t < mr; t++)
@@ -133,6 +139,15 @@ static const gemm_kernel gemm_kernels[GEMM_NV][GEMM_MR_ONE] = { { NAMES_ONE }, {
  * narrower. A microkernel (see CMakeLists.txt): conv/gemm.c, in simd/ or in the folder of the ISA. */
 void ZN_KERNEL(gemm)(const gemm_args *g, int rows, int width);
 
+/* How many multipliers of each row fetch a line, so that all rows fetch a panel. */
+VEC_INLINE int gemm_every(int rows)
+{
+    int every = 1;
+    while (every < 16 && 2 * every * (GEMM_NR / 16) <= rows)
+        every *= 2;
+    return every;
+}
+
 /* The same, but skips the first `done` rows for whole panels. The last two blocks are alike: a block of one or two
  * rows would take nearly as long as one of four. */
 VEC_INLINE void gemm_from(int done, const gemm_args *g, int rows, int width)
@@ -147,7 +162,9 @@ VEC_INLINE void gemm_from(int done, const gemm_args *g, int rows, int width)
             part.a = g->a + t * g->row;
             part.b = g->b + (int64_t)g->depth * j + g->skip * across;
             part.c = g->c + t * g->c_row + j;
-            part.ahead = g->ahead && j == 0 ? g->ahead + t * g->ahead_row : NULL;
+            part.every = g->streams ? gemm_every(rows) : g->every ? g->every : 16;
+            const float *ahead = g->streams ? part.b + (int64_t)g->depth * across : j == 0 ? g->ahead : NULL;
+            part.ahead = ahead ? ahead + (int64_t)t * (g->k / part.every * 16) : NULL;
             gemm_kernels[across / VEC_LANES - 1][high - 1](&part);
         }
     }

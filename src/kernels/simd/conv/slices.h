@@ -41,15 +41,14 @@ static inline void multiply_slices(const unit_pixels *u, const float *b, int kh,
                         .segments = 1,
                         .k = end - from,
                         .depth = kh * k,
-                        .more = true,
-                        .ahead_row = end - from };
+                        .more = true };
         for (int64_t row = u->row; row < u->end_row; row++) {
             const int64_t y = row % u->rows * u->stride - u->pad + ky, at = (row - u->row) * u->wide;
             if (y < 0 || y >= u->high)
                 continue;
             g.a = u->patch + (row / u->rows * u->high + y - u->first) * u->line + from;
             g.c = c + at * width;
-            g.ahead = GEMM_FETCHES ? NULL : g.b + (int64_t)g.k * width + at * g.k;
+            g.ahead = GEMM_FETCHES || at >= width ? NULL : g.b + (int64_t)g.k * width + at * g.k;
             ZN_KERNEL(gemm)(&g, u->wide, width);
         }
     }
