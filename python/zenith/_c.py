@@ -451,6 +451,7 @@ class zn_dataset_build_options(Structure):
     threads: int
     ranks: Any
     skipped: Any
+    damaged: Any
     progress: Any
     user: Any
     _fields_ = [
@@ -467,6 +468,7 @@ class zn_dataset_build_options(Structure):
         ("threads", c_int),
         ("ranks", POINTER(zn_ranks)),
         ("skipped", zn_skipped_fn),
+        ("damaged", zn_skipped_fn),
         ("progress", zn_progress_fn),
         ("user", c_void_p),
     ]
