@@ -23,6 +23,7 @@ static void report(const options *o, const zn_model_info *info, const zn_bench_o
     fact_text(&f, "isa", r->machine.isa);
     fact_real(&f, "ms_median", r->ms_median, 3, " ms");
     fact_real(&f, "ms_min", r->ms_min, 3, " ms");
+    fact_real(&f, "cpu_ms", r->cpu_ms, 3, " ms, of all threads");
     fact_integer(&f, "runs", r->runs);
     fact_real(&f, "gflop", r->gflop, 2, " GFLOP, counted as direct convolutions");
     fact_real(&f, "gflops", r->gflops, 1, " GFLOP/s");

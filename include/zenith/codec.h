@@ -79,6 +79,7 @@ typedef struct zn_bench_options {
 
 typedef struct zn_bench_result {
     double ms_median, ms_min;
+    double cpu_ms; /* mean CPU time of a run, that of all threads of the process together */
     int runs, threads;
     double gflop;           /* as if convolved directly; additions and ReLUs fused into convolutions are not counted */
     double gflops;          /* gflop / median seconds */

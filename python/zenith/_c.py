@@ -409,6 +409,7 @@ class zn_bench_options(Structure):
 class zn_bench_result(Structure):
     ms_median: float
     ms_min: float
+    cpu_ms: float
     runs: int
     threads: int
     gflop: float
@@ -423,6 +424,7 @@ class zn_bench_result(Structure):
     _fields_ = [
         ("ms_median", c_double),
         ("ms_min", c_double),
+        ("cpu_ms", c_double),
         ("runs", c_int),
         ("threads", c_int),
         ("gflop", c_double),

@@ -62,16 +62,19 @@ static int on_progress(void *user, double fraction)
     return p->options->progress(p->options->user, (p->done + fraction) / p->all);
 }
 
-static zn_status time_runs(zn_subject *s, int runs, bench_progress *p, double *ms)
+/* ms has the time of each run, *cpu_ms the mean CPU time. */
+static zn_status time_runs(zn_subject *s, int runs, bench_progress *p, double *ms, double *cpu_ms)
 {
     for (; p->done < WARM_UP; p->done++)
         ZN_TRY(zn_subject_run(s));
     zn_subject_clear_rows(s);
+    const double cpu_start = zn_clock_cpu_ms();
     for (int i = 0; i < runs; i++, p->done++) {
         const double start = zn_clock_ms();
         ZN_TRY(zn_subject_run(s));
         ms[i] = zn_clock_ms() - start;
     }
+    *cpu_ms = (zn_clock_cpu_ms() - cpu_start) / runs;
     return ZN_OK;
 }
 
@@ -114,7 +117,7 @@ zn_status zn_bench(const zn_model *model, const zn_bench_options *options, zn_be
     ro.user = &progress;
     ZN_TRY_DONE(zn_subject_new(model, part, input_shape(model, part, o), &ro, &s));
     zn_subject_fill(s, o->seed);
-    ZN_TRY_DONE(time_runs(s, runs, &progress, ms));
+    ZN_TRY_DONE(time_runs(s, runs, &progress, ms, &out->cpu_ms));
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     out->rss_mb = (double)usage.ru_maxrss / 1024.0; /* before the bandwidth test takes its own memory */

@@ -19,7 +19,7 @@ check "architectures models" zenith models --json -q
 check version zenith version --json
 check version zenith --version --json
 check version zenith encode --json --version
-bench="model part width height threads precision precision_asked precision_share isa ms_median ms_min runs gflop gflops peak_gflops rss_mb"
+bench="model part width height threads precision precision_asked precision_share isa ms_median ms_min cpu_ms runs gflop gflops peak_gflops rss_mb"
 check "$bench" zenith bench --json -q --size 64 --runs 2
 check "$bench bandwidth layers" zenith bench --json -q --size 64x40 --runs 1 --part encode --profile
 check error zenith reconstruct --json missing.png $model 2>/dev/null
