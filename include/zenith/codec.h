@@ -7,9 +7,9 @@
  *     zn_codec_free(c);
  *
  * A codec borrows its model. It may be used from several threads; calls on one codec take turns. Several codecs share
- * threads and packed weights by a context (options.h). Any image size works:
- * sides are padded by repeating the edge and the result is cropped back. Where memory is short, large images are
- * processed in bands of rows, or in tiles, and the result has the same bits. */
+ * threads and packed weights through a context (options.h). Any image size works: sides are padded by repeating the
+ * edge, and the result is cropped back. If memory is short, large images are processed in bands of rows, or in tiles,
+ * and the result has the same bits. */
 #ifndef ZN_CODEC_H
 #define ZN_CODEC_H
 
@@ -24,17 +24,21 @@ extern "C" {
 
 typedef struct zn_codec zn_codec;
 
+/* options may be NULL. */
 ZN_API ZN_MUST_USE zn_status zn_codec_new(const zn_model *model, const zn_options *options, zn_codec **out);
 ZN_API void zn_codec_free(zn_codec *codec);
 
+/* The latent records the size of the image, so that decoding gives it back. ZN_ENUMERIC if NaN or infinity appears,
+ * here and in zn_decode. */
 ZN_API ZN_MUST_USE zn_status zn_encode(zn_codec *codec, const zn_image *image, zn_latent **out);
-/* Takes packed latents too, if the model has FLUX.2's. The image has 8 bits; zn_decode_bits gives 16 when asked. */
+/* The image has 8 bits; zn_decode_bits takes 8 or 16. Packed latents are accepted too if zn_codec_unpacks. ZN_EINVALID
+ * for a raw latent (zn_latent_rescale). */
 ZN_API ZN_MUST_USE zn_status zn_decode(zn_codec *codec, const zn_latent *latent, zn_image **out);
 ZN_API ZN_MUST_USE zn_status zn_decode_bits(zn_codec *codec, const zn_latent *latent, int bits, zn_image **out);
 /* Non-zero if the latent is a packed one (zn_latent_pack) for this model, which has FLUX.2's: 32 channels at 1/8. */
 ZN_API int zn_codec_unpacks(const zn_model_info *info, const zn_latent *latent);
 
-/* The plan of the last call as text: segments, bands or tiles, memory. Valid until the next call. */
+/* The plan of the last call as text: segments, bands or tiles, memory. Valid until the next call on the codec. */
 ZN_API const char *zn_codec_plan(const zn_codec *codec);
 /* Arithmetic of the last call over that of the image processed at once: 1, or more where a small memory budget makes
  * pieces overlap. Known during the call too, from the first progress report on. */
@@ -44,7 +48,8 @@ ZN_API double zn_codec_overhead(const zn_codec *codec);
  * first call. */
 ZN_API double zn_codec_precision_share(const zn_codec *codec);
 
-/* One row for each layer of the last profiled call; valid until the next call. */
+/* One row for each layer of the last call, if zn_options.profile is set. zn_codec_profile returns the number of rows,
+ * which are valid until the next call on the codec. */
 typedef struct zn_profile_row {
     const char *name;   /* "decoder.3.conv.0" */
     const char *kernel; /* "winograd6 f32 neon" */
@@ -67,7 +72,7 @@ typedef struct zn_machine {
 } zn_machine;
 ZN_API ZN_MUST_USE zn_status zn_machine_measure(int threads, zn_precision precision, zn_machine *out);
 
-/* Times one part of a model on random input. */
+/* zn_bench times one part of a model on random input. */
 typedef struct zn_bench_options {
     zn_part part;
     int width, height; /* image pixels, at most 1 << 24; 0: 512, or the size of a diffusion autoencoder */

@@ -1,4 +1,5 @@
-/* Context: what handles share, so that a second one costs little: threads, devices, and weights packed for the kernels.
+/* Context: what handles share, so that a second handle costs little: threads, devices, and weights packed for the
+ * kernels.
  *
  *     zn_context *context;
  *     zn_context_new(0, &context);
@@ -27,7 +28,7 @@ typedef struct zn_context zn_context;
 
 /* threads 0: one for each CPU this process may use; at most 1024. */
 ZN_API ZN_MUST_USE zn_status zn_context_new(int threads, zn_context **out);
-/* The caller's reference. The context itself goes with its last handle. */
+/* Releases the caller's reference. The context itself is freed with the last handle that uses it. */
 ZN_API void zn_context_free(zn_context *context);
 
 ZN_API int zn_context_threads(const zn_context *context);

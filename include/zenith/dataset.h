@@ -6,7 +6,7 @@
  *     zn_dataset_build(&o, &r);
  *     printf("%lld images, %lld skipped\n", (long long)r.pictures, (long long)r.skipped);
  *
- * A hash of an image's name alone decides whether it is held out from training; crops of one photo stay together. */
+ * Only a hash of an image's name decides whether it is held out from training; crops of one photo stay together. */
 #ifndef ZN_PUBLIC_DATASET_H
 #define ZN_PUBLIC_DATASET_H
 
@@ -17,18 +17,19 @@
 extern "C" {
 #endif
 
-/* Called for each image that could not be used; why is one sentence that names it. */
+/* Called for each image that could not be used; why is one sentence that names it. Strings are valid during the call.
+ */
 typedef void (*zn_skipped_fn)(void *user, const char *name, const char *why);
 
 /* With clips, inputs are video files and folders. Each video file in a folder or its subfolders is a video (.mp4, .m4v,
- * .mkv, .webm, .mov, .avi, .gif), and so is each folder with images in it, its frames in numeric order. Images are
- * clips: that many successive frames, one below the other in one image, scaled down until their shorter side is size. A
- * video is divided into clips from its beginning; what does not fill one is dropped.
+ * .mkv, .webm, .mov, .avi, .gif), and so is each folder that contains images, its frames in numeric order. A video is
+ * divided into clips of `clips` successive frames from its beginning; frames at its end that do not fill a clip are
+ * dropped. A clip is stored as one image: its frames one below the other, scaled down until their shorter side is size.
  *
  * Without crops a photo gives one image: its centre square, scaled down to size x size. With crops it gives that many
  * squares at random positions, with sides between size and the photo's shorter side (small ones more often), scaled
  * down to size x size. Nothing is scaled up: smaller photos are cropped at their own scale, and a photo smaller than
- * size in both directions gives one image, itself. Crops depend on the seed and the photo's name alone. The result has
+ * size in both directions gives one image, itself. Crops depend only on the seed and the photo's name. The result has
  * the same bytes for any number of threads and ranks. */
 typedef struct zn_dataset_build_options {
     const char *const *inputs; /* folders and data sets; with clips, videos and folders of videos or frames */
@@ -86,8 +87,8 @@ typedef struct zn_dataset_info {
 ZN_API ZN_MUST_USE zn_status zn_dataset_examine(const char *path, const zn_dataset_info_options *options,
                                                 zn_dataset_info *out);
 
-/* A contact sheet: images chosen at random by the seed, each scaled down to fit a square, in the order of the set. Of a
- * clip a square has up to four frames, row by row, the first and the last among them.
+/* A contact sheet: images chosen at random by the seed, each scaled down to fit a square, in the order of the set. The
+ * square of a clip has up to four frames, row by row, the first and the last among them.
  * A sheet of more than ZN_IMAGE_MAX_PIXELS is refused (ZN_ELIMIT). */
 typedef struct zn_dataset_sheet_options {
     int count; /* at most; 0: 24 */

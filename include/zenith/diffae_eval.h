@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-/* Where the noise of a round trip comes from: the image itself (zn_diffae_invert), or nowhere (zn_diffae_noise), so
+/* Where the noise of a round trip comes from: the image itself (zn_diffae_invert), or the seed (zn_diffae_noise), so
  * that the result shows what the condition alone holds. */
 typedef enum zn_trip { ZN_TRIP_INVERTED, ZN_TRIP_RANDOM, ZN_TRIP_COUNT } zn_trip;
 ZN_API const char *zn_trip_name(int trip); /* "inverted", "random" */
@@ -56,8 +56,8 @@ typedef struct zn_diffae_eval_attribute {
     double recognised; /* share of results whose nearest of the images, by features, is the one they were made of */
 } zn_diffae_eval_attribute;
 
-/* NaN where there is nothing to measure: without labels or samples, and all that needs features without the weights of
- * efficientnet-lite0 (docs/scores.md). */
+/* Figures are NaN where there is nothing to measure: without labels or samples; and those that need features, without
+ * the weights of efficientnet-lite0 (docs/scores.md). */
 typedef struct zn_diffae_eval_result {
     char architecture[64];
     zn_diffae_eval_trip trips[ZN_TRIP_COUNT]; /* RANDOM: only of models with conditions */

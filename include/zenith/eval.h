@@ -21,7 +21,7 @@ extern "C" {
 
 enum { ZN_SCORE_BANDS = 3, ZN_LPIPS_NETWORKS = 2 };
 
-/* NaN if there is nothing to measure. docs/scores.md says what each is good for. */
+/* A score is NaN if there is nothing to measure. docs/scores.md says what each is good for. */
 typedef struct zn_scores {
     double psnr;    /* dB; infinity for equal images */
     double ssim;    /* as zn_image_compare */
@@ -39,8 +39,8 @@ typedef struct zn_scores {
     int64_t psnr_infinite;
 } zn_scores;
 
-/* Which networks measure LPIPS. AUTO: all whose weights are found, as models of the names lpips-alex and lpips-squeeze
- * (zn_model_find); the latter come with the program. */
+/* Which networks measure LPIPS. AUTO: all whose weights are found (zn_model_find) under the names lpips-alex and
+ * lpips-squeeze; the latter come with the program. */
 typedef enum zn_lpips { ZN_LPIPS_AUTO, ZN_LPIPS_NONE, ZN_LPIPS_ALEX, ZN_LPIPS_SQUEEZE } zn_lpips;
 /* "auto", "none", "alex", "squeeze"; NULL for any other number. */
 ZN_API const char *zn_lpips_name(int lpips);
@@ -93,8 +93,8 @@ enum { ZN_EVAL_GROUPS = 16 };
 typedef struct zn_eval_options {
     const char *data;          /* a folder of images or an .lmdb data set */
     const zn_options *compute; /* how the model is run, NULL: defaults; its progress and user are ignored */
-    /* Restorers: the hint given to the network, and with damage NONE which damages are tried: all those its task is
-     * judged by, of every task for AUTO. */
+    /* Restorers: the hint given to the network. With damage NONE it also selects the degradations that are tried: those
+     * of zn_corruption_of_task, of every task for AUTO. */
     zn_task task;
     zn_corruption damage;
     uint64_t seed;           /* of the degradation */
@@ -180,9 +180,9 @@ typedef struct zn_neighbour {
     double distance;
 } zn_neighbour;
 
-/* The image of a data set nearest to each of `count` images, by features of EfficientNet-Lite0, to see whether they are
- * copies. found: an array of `count`. pictures, an array of `count` or NULL, receives the images found, which the
- * caller frees. */
+/* Finds the image of a data set nearest to each of `count` images, by features of EfficientNet-Lite0, to see whether
+ * they are copies. found: an array of `count`. pictures: NULL, or an array of `count` that receives the images found,
+ * which the caller frees. */
 ZN_API ZN_MUST_USE zn_status zn_nearest(const zn_nearest_options *options, int count, zn_image *const *images,
                                         zn_neighbour *found, zn_image **pictures);
 

@@ -14,9 +14,9 @@
 extern "C" {
 #endif
 
-/* Non-zero if the model is a field; for others the functions below fail where they do not say otherwise. */
+/* Non-zero if the model is a field. With others the functions below fail, unless a comment says otherwise. */
 ZN_API int zn_diffae_is_field(const zn_diffae *d);
-/* Zero if noise says nothing about an image, so that zn_diffae_invert has nothing to compute. */
+/* Zero if noise holds nothing of an image, so that zn_diffae_invert has nothing to compute and stores any noise. */
 ZN_API int zn_diffae_inverts(const zn_diffae *d);
 
 /* The condition of an image from a share of its pixels, above 0 and up to 1, drawn by the seed. A convolutional encoder

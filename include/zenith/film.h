@@ -21,8 +21,8 @@ extern "C" {
 
 typedef struct zn_film zn_film;
 
-/* ZN_OK if videos can be read, and ones called `path` written (NULL: only read), so that a program can refuse before
- * minutes of work: FFmpeg's libraries are present, support the extension and have an encoder for it. */
+/* ZN_OK if videos can be read and, unless path is NULL, a video of this name can be written: FFmpeg's libraries are
+ * present, support the extension and have an encoder for it. So a program can refuse before minutes of work. */
 ZN_API ZN_MUST_USE zn_status zn_film_check(const char *path);
 
 typedef struct zn_film_info {
@@ -39,15 +39,16 @@ typedef struct zn_film_info {
 ZN_API ZN_MUST_USE zn_status zn_film_describe(const char *path, zn_film_info *out);
 
 ZN_API ZN_MUST_USE zn_status zn_film_open(const char *path, zn_film **out);
-/* Images of videos with more than 8 bits per sample will have 16; without this call they have 8. */
+/* From now on, images of videos with more than 8 bits per sample have 16; without this call they have 8. */
 ZN_API void zn_film_keep_bits(zn_film *film);
 /* The next image, upright, owned by the caller; NULL after the last. */
 ZN_API ZN_MUST_USE zn_status zn_film_next(zn_film *film, zn_image **out);
 /* Shortest and longest time in seconds between two images, of those read so far; both 0 before the second. A steady
  * rate differs by the rounding of the file's clock at most. */
 ZN_API void zn_film_intervals(const zn_film *film, double *shortest, double *longest);
-/* What is wrong with the video, as far as it has been read: images with errors, of which parts are guesses, and, after
- * the last image, the seconds by which the file ends before the duration that it states; 0 if that is less than one. */
+/* Faults of the video as far as it has been read. damaged: images that were decoded with errors, of which parts are
+ * guesses. missing, known after the last image: the seconds by which the file ends before the duration that it states;
+ * 0 if that is less than one. */
 ZN_API void zn_film_faults(const zn_film *film, int64_t *damaged, double *missing);
 ZN_API void zn_film_close(zn_film *film);
 
@@ -67,7 +68,7 @@ ZN_API ZN_MUST_USE zn_status zn_film_create_from(const char *path, const zn_film
 ZN_API const char *zn_film_left_out(const zn_film_writer *writer);
 /* Adds an image of 8 or 16 bits. */
 ZN_API ZN_MUST_USE zn_status zn_film_write(zn_film_writer *writer, const zn_image *image);
-/* Completes the file, which appears under its name now. Frees the writer, also on failure. */
+/* Completes the file, which appears under its name only now. Frees the writer, also on failure. */
 ZN_API ZN_MUST_USE zn_status zn_film_finish(zn_film_writer *writer);
 /* Discards the file and frees the writer. NULL is allowed. */
 ZN_API void zn_film_drop(zn_film_writer *writer);

@@ -8,8 +8,11 @@
  *     zn_generate(g, &a, &image);
  *     zn_image_write("fox.png", image, NULL);
  *
- * The text encoder, the transformer and the autoencoder are opened when their turn comes and released after it; their
- * weights stay mapped. Calls on one handle take turns. Results do not depend on the number of threads. */
+ * The text encoder, the transformer and the autoencoder are used one after another: on the CPU each is opened when it
+ * is needed and released afterwards, and its weights stay mapped. On a GPU they stay there as long as they fit. Calls
+ * on one handle take turns. Results do not depend on the number of threads.
+ *
+ * Structs with `size` grow in later versions: set it to their sizeof. */
 #ifndef ZN_GENERATE_H
 #define ZN_GENERATE_H
 
@@ -34,7 +37,7 @@ typedef struct zn_generator_files {
     const char *text_encoder; /* the same, of Qwen3-4B */
     const char *vae;
     const char *tokenizer; /* tokenizer.json, a folder, or a .gguf file with a vocabulary */
-    const char *preview;   /* TAEF1, for previews; found beside the others if it is there */
+    const char *preview;   /* TAEF1, for previews; NULL: if it is beside the others, that one */
     const char *cache;     /* folder for the features of prompts; NULL: the user's cache folder; "": none */
 } zn_generator_files;
 
@@ -60,30 +63,31 @@ ZN_API ZN_MUST_USE zn_status zn_generator_parts(const zn_generator_files *files,
 typedef void (*zn_generator_folder_fn)(void *user, const char *folder);
 ZN_API ZN_MUST_USE zn_status zn_generators_visit(zn_generator_folder_fn visit, void *user);
 
-/* The model to use if none is named, for zn_generator_files.model: "z-image-turbo" if it is there, else the first that
- * zn_generators_visit finds with all its parts, which is the bundled "zenith-mini" unless there are others. Fails with
- * ZN_ENOTFOUND if there is none. */
+/* Stores the model to use if none is named, for zn_generator_files.model, in name[size]: "z-image-turbo" if it is
+ * found, else the first that zn_generators_visit finds with all its parts, which is the bundled "zenith-mini" unless
+ * there are others. ZN_ENOTFOUND if there is none. */
 ZN_API ZN_MUST_USE zn_status zn_generator_default(char *name, size_t size);
 
-/* What a model says about itself, in "_generate" of model_index.json: {"description": "...", "examples": ["a prompt"],
- * "subjects": ["portrait"]}; "" where it says nothing. Reads that file only. */
+/* What "_generate" in a model's model_index.json says about it: {"description": "...", "examples": ["a prompt"],
+ * "subjects": ["portrait"]}; "" and 0 for what is not there. Reads only that file. */
 typedef struct zn_generator_about {
     size_t size;           /* sizeof, see zn_options */
-    int width, height;     /* for which it was trained; 0: it says nothing */
+    int width, height;     /* for which it was trained; 0: not stated */
     char description[512]; /* what it can draw */
     char examples[1024];   /* prompts that suit it, one on each line */
-    char subjects[512];    /* words of which a prompt that suits it has at least one, one on each line */
+    char subjects[512];    /* a prompt that suits it contains at least one of these words, one on each line */
 } zn_generator_about;
 ZN_API ZN_MUST_USE zn_status zn_generator_describe(const zn_generator_files *files, zn_generator_about *out);
 
-/* Finds the files, and checks that each holds the network it should; a missing one is named with the file that would
- * hold it. Of the options context, threads, precision (int8 unless set), device and memory count. */
+/* Finds the files, and checks that each holds the network it should; the message about a missing one names published
+ * files that hold it. Of the options context, threads, precision (default: int8, on a GPU bf16), device and memory are
+ * used. */
 ZN_API ZN_MUST_USE zn_status zn_generator_open(const zn_generator_files *files, const zn_options *options,
                                                zn_generator **out);
 ZN_API void zn_generator_free(zn_generator *g);
 
-/* Visits the LoRAs: files loras/NAME.safetensors in the folders in which zn_model_find searches, best first. A name may
- * come more than once; the first counts. */
+/* Visits the LoRAs: files loras/NAME.safetensors in the folders in which zn_model_find searches, in that order. A name
+ * may come more than once; the first is used. */
 typedef void (*zn_lora_visit_fn)(void *user, const char *name, const char *path);
 ZN_API ZN_MUST_USE zn_status zn_loras_visit(zn_lora_visit_fn visit, void *user);
 
@@ -129,7 +133,7 @@ typedef struct zn_generation {
     const zn_image *image; /* to start from; NULL: noise */
     double strength;       /* how much of it changes, 0 to 1; 0: 0.6 */
     const zn_image *mask;  /* of the same size as image: only what is white changes; NULL: all */
-    int preview;           /* non-zero: an image after each step */
+    int preview;           /* non-zero: progress receives an image after each step */
     zn_generation_fn progress;
     void *user;
     /* Tiles in which the autoencoder works, as sides in pixels, multiples of 8, at least 64; ZN_TILE_OFF: the whole
@@ -143,8 +147,8 @@ ZN_API ZN_MUST_USE zn_status zn_generation_check(const zn_generation *request);
 
 ZN_API ZN_MUST_USE zn_status zn_generate(zn_generator *g, const zn_generation *request, zn_image **out);
 
-/* What a request leaves out: as model_index.json of the model says it in "_generate", for example
- * {"width": 128, "height": 128, "steps": 20, "guidance": 2, "shift": 1.5}, or the usual values. */
+/* The values of settings that a request leaves 0: those of "_generate" in the model's model_index.json, for example
+ * {"width": 128, "height": 128, "steps": 20, "guidance": 2, "shift": 1.5}, or the usual ones. */
 typedef struct zn_generation_defaults {
     size_t size; /* sizeof, see zn_options */
     int width, height, steps;
@@ -156,9 +160,9 @@ ZN_API void zn_generator_defaults(const zn_generator *g, zn_generation_defaults 
 
 /* Measures which layers of the transformer need more precision than FP8. Takes the steps that zn_generate would take
  * for the request, and at each step evaluates the network again with one layer after the other in FP8. Writes the
- * relative error of a step for each layer, and the list of the worst ones, to a file; a generator with ZN_PRECISION_FP8
- * keeps those in bf16 if it finds the file beside the transformer's weights, named like these with .fp8.json after it.
- * Not with guidance or an image to start from. */
+ * relative error of a step for each layer, and the list of the worst ones, to a file. A generator with ZN_PRECISION_FP8
+ * keeps those in bf16 if it finds the file beside the transformer's weights, named like these with .fp8.json appended.
+ * Not possible with guidance or an image to start from. */
 typedef struct zn_calibration {
     size_t size;      /* sizeof, see zn_options */
     const char *file; /* NULL: beside the weights */

@@ -26,7 +26,7 @@ typedef struct zn_image {
     int grey;          /* non-zero: the three samples of each pixel are equal; PNG and JPEG then store one of them */
 } zn_image;
 
-/* Default limit on the pixels of an image that is read, and limit for images that are enlarged. */
+/* Limit on the pixels of an image: the default when reading, fixed when enlarging. */
 enum { ZN_IMAGE_MAX_PIXELS = 1 << 28 };
 
 typedef struct zn_image_read_options {
@@ -57,22 +57,23 @@ typedef struct zn_image_write_options {
     int subsampling; /* JPEG: chroma as 444, 422 or 420; 0: 444 from quality 90 on, else 420 */
 } zn_image_write_options;
 
-/* A new black image; *out is owned by the caller. */
+/* A new black image. bits: 8 or 16, else ZN_EINVALID. */
 ZN_API ZN_MUST_USE zn_status zn_image_new(int width, int height, int bits, zn_image **out);
 ZN_API void zn_image_free(zn_image *image);
 /* Replaces the three samples of each pixel by their mean and marks the image as grey. */
 ZN_API void zn_image_make_grey(zn_image *image);
 
-/* A new 8-bit image of this size: the image scaled to cover it, bilinearly, then the middle. ZN_ELIMIT where the image
- * is so narrow that it would be too large before the middle is taken. */
+/* A new 8-bit image of this size: the image scaled bilinearly to cover it, then cropped to the centre. ZN_ELIMIT if the
+ * image is so narrow that it would be too large before cropping. */
 ZN_API ZN_MUST_USE zn_status zn_image_fit(const zn_image *image, int width, int height, zn_image **out);
-/* Replaces each sample by (1 - share) of it and `share` of the other image's, rounded once. Both have the same size and
- * bits. */
+/* Replaces each sample by (1 - share) times it plus `share` times that of `with`, rounded once. Both images must have
+ * the same size and bits. */
 ZN_API ZN_MUST_USE zn_status zn_image_blend(zn_image *image, const zn_image *with, double share);
 /* The image with twice the width and height, bicubic, with the bits of the input. */
 ZN_API ZN_MUST_USE zn_status zn_image_enlarge(const zn_image *image, zn_image **out);
 
-/* The format is recognised by content, not by name. options may be NULL. */
+/* Reads an image. The format is recognised by content, not by name. options may be NULL. ZN_EFORMAT: not an image, or a
+ * damaged one; ZN_EUNSUPPORTED: the library was built without this format; ZN_ELIMIT: more pixels than max_pixels. */
 ZN_API ZN_MUST_USE zn_status zn_image_read(const char *path, const zn_image_read_options *options, zn_image **out);
 ZN_API ZN_MUST_USE zn_status zn_image_read_memory(const void *bytes, size_t size, const zn_image_read_options *options,
                                                   zn_image **out);
@@ -91,7 +92,7 @@ ZN_API ZN_MUST_USE zn_status zn_image_probe(const char *path, zn_image_kind *out
 ZN_API ZN_MUST_USE zn_status zn_image_read_alpha(const char *path, const zn_image_read_options *options,
                                                  zn_image **out);
 
-/* The frames of an animated PNG, WebP or GIF, each as it is seen; any other image is one frame.
+/* The frames of an animated PNG, WebP or GIF, each as it is displayed; any other image is one frame.
  *
  *     zn_animation *a; zn_image *frame;
  *     zn_animation_open("moving.gif", NULL, &a);
@@ -115,7 +116,7 @@ ZN_API void zn_image_metadata_free(zn_image_metadata *metadata);
 /* The format follows the extension (.png .jpg .jpeg .webp). The file appears whole or not at all. */
 ZN_API ZN_MUST_USE zn_status zn_image_write(const char *path, const zn_image *image,
                                             const zn_image_write_options *options);
-/* As zn_image_write where the name does not decide, such as that of a pipe; format is "png", "jpeg" or "webp". */
+/* As zn_image_write in a given format ("png", "jpeg" or "webp"), whatever the name, for instance to a pipe. */
 ZN_API ZN_MUST_USE zn_status zn_image_write_as(const char *path, const char *format, const zn_image *image,
                                                const zn_image_write_options *options);
 /* As zn_image_write, into memory; format is "png", "jpeg" or "webp"; free *bytes with zn_memory_free. */
@@ -123,7 +124,7 @@ ZN_API ZN_MUST_USE zn_status zn_image_write_memory(const char *format, const zn_
                                                    const zn_image_write_options *options, void **bytes, size_t *size);
 ZN_API void zn_memory_free(void *bytes);
 
-/* True if the extension of path is one this build can write. */
+/* Non-zero if the extension of path is one this build can write. */
 ZN_API int zn_image_can_write(const char *path);
 
 typedef struct zn_image_difference {
@@ -136,7 +137,7 @@ typedef struct zn_image_difference {
 /* Fails with ZN_ESHAPE if the sizes differ. 16-bit images are compared after rounding to 8 bits. */
 ZN_API ZN_MUST_USE zn_status zn_image_compare(const zn_image *a, const zn_image *b, zn_image_difference *out);
 
-/* original | reconstruction | amplified absolute difference, side by side, 8 bits. */
+/* a | b | their amplified absolute difference, side by side, 8 bits. ZN_ESHAPE if the sizes differ. */
 ZN_API ZN_MUST_USE zn_status zn_image_side_by_side(const zn_image *a, const zn_image *b, zn_image **out);
 
 #ifdef __cplusplus

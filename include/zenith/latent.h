@@ -29,9 +29,10 @@ typedef struct zn_latent {
     int frames;                    /* of a video; 0 or 1: the latent of an image */
     int image_frames;              /* images of the encoded video; 0 if unknown */
     int grey;                      /* non-zero: the encoded images were grey, and decoding gives grey ones */
-    int raw; /* non-zero: numbers as a large VAE gives them, not yet scaled for a generator (zn_latent_rescale) */
+    int raw; /* non-zero: numbers as a VAE computes them, not yet scaled for a generator (zn_latent_rescale) */
 } zn_latent;
 
+/* A new latent of one frame, with all numbers 0 and no metadata. */
 ZN_API ZN_MUST_USE zn_status zn_latent_new(int width, int height, int channels, zn_latent **out);
 ZN_API void zn_latent_free(zn_latent *latent);
 
@@ -50,23 +51,23 @@ ZN_API ZN_MUST_USE zn_status zn_latent_read_at(const char *path, int64_t index, 
 ZN_API ZN_MUST_USE zn_status zn_latent_write(const char *path, const zn_latent *latent);
 /* Several latents of one size in a file, as [N,C,H,W]; a PNG holds one only. */
 ZN_API ZN_MUST_USE zn_status zn_latent_write_batch(const char *path, const zn_latent *const *latents, int64_t count);
-/* The same where the name does not decide: format is "safetensors", "npy", "latent" or "png". */
+/* The same in a given format ("safetensors", "npy", "latent" or "png"), whatever the name. */
 ZN_API ZN_MUST_USE zn_status zn_latent_write_as(const char *path, const char *format, const zn_latent *const *latents,
                                                 int64_t count);
 
 /* Generators of images do not work on a VAE's own numbers ("raw") but on (raw - shift) * factor. Models of this
  * library take and give the scaled numbers, as diffusers' pipelines do with output_type="latent". Converts in place, to
- * raw numbers or from them; does nothing if the latent is in that scale already. family: "sd", "sdxl", "sd3", "flux",
- * "sana", "wan2.1", "wan2.2", or "none" where both are the same; ZN_ENOTFOUND for another. "flux2" needs statistics:
- * ZN_EUNSUPPORTED, and zn_latent_normalise does it. */
+ * raw numbers (raw non-zero) or from them; does nothing if the latent is in that scale already. family: "sd", "sdxl",
+ * "sd3", "flux", "sana", "wan2.1", "wan2.2", or "none" where both are the same; ZN_ENOTFOUND for another. "flux2" needs
+ * statistics: ZN_EUNSUPPORTED, and zn_latent_normalise does it. */
 ZN_API ZN_MUST_USE zn_status zn_latent_rescale(zn_latent *latent, const char *family, int raw);
 /* Name and numbers of family `index`; NULL after the last. factor is 0 where each channel has its own numbers. */
 ZN_API const char *zn_latent_family_at(int index, double *factor, double *shift);
 
 /* FLUX.2's generators work on packed latents: 2x2 cells of 32 channels at 1/8 of the image are one cell of 128 channels
- * at 1/16, where channel 4c + 2y + x is channel c of cell (x, y). Packs in place or undoes it; does nothing if the
- * latent is so already. An odd side is made even by repeating its last cells, and unpacking leaves them out if
- * image_width and image_height are known. ZN_ESHAPE for other latents. */
+ * at 1/16, where channel 4c + 2y + x is channel c of cell (x, y). Packs in place (packed non-zero) or unpacks; does
+ * nothing if the latent is so already. An odd side is made even by repeating its last cells, and unpacking leaves them
+ * out if image_width and image_height are known. ZN_ESHAPE for other latents. */
 ZN_API ZN_MUST_USE zn_status zn_latent_pack(zn_latent *latent, int packed);
 
 /* FLUX.2's large VAE normalises packed latents by a mean and a deviation of each channel, which only its file has.
@@ -76,7 +77,7 @@ typedef struct zn_latent_statistics {
     float mean[ZN_LATENT_STATISTICS], deviation[ZN_LATENT_STATISTICS];
 } zn_latent_statistics;
 ZN_API ZN_MUST_USE zn_status zn_latent_statistics_read(const char *path, zn_latent_statistics *out);
-/* What zn_latent_rescale does, for FLUX.2's latents, packed or not. */
+/* As zn_latent_rescale, for FLUX.2's latents, packed or not. */
 ZN_API ZN_MUST_USE zn_status zn_latent_normalise(zn_latent *latent, const zn_latent_statistics *statistics, int raw);
 
 #ifdef __cplusplus

@@ -5,7 +5,7 @@
  *     printf("%s, %d latent channels\n", zn_model_info_of(m)->architecture, zn_model_info_of(m)->latent_channels);
  *     zn_model_free(m);
  *
- * A model is immutable once open and may be shared by threads. */
+ * A model is immutable once it is used, and may be shared by threads and handles. It must outlive its handles. */
 #ifndef ZN_MODEL_H
 #define ZN_MODEL_H
 
@@ -23,7 +23,7 @@ typedef struct zn_model zn_model;
 typedef enum zn_part { ZN_ENCODER, ZN_DECODER, ZN_LATENT_NET, ZN_CLASSIFIER } zn_part;
 
 typedef struct zn_model_info {
-    const char *architecture; /* "taesd", "taesd3", "taef2", "taesana" */
+    const char *architecture; /* such as "taesd" or "zenith-r"; zn_architecture_at lists them */
     const char *description;  /* one line of text */
     const char *path;         /* of the weights; "(random, seed N)" for random ones */
     int latent_channels;
@@ -48,18 +48,18 @@ ZN_API ZN_MUST_USE zn_status zn_model_open(const char *path, zn_model **out);
  */
 ZN_API ZN_MUST_USE zn_status zn_model_extend(zn_model *model, const char *path);
 
-/* Gives back the memory of the large weights of a video autoencoder, which are read from the model's files again when a
- * layer is prepared for running: then there is no second copy of them in 32 bits. Call it before the model is used, and
- * use it then with zn_video and zn_codec on the CPU only. The files must stay as they are. Does nothing to other models
- * and to random ones. zn_model_find_released opens a model in this state. */
+/* Frees the large weights of a video autoencoder. They are read from the model's files again when a layer is prepared
+ * for running, so there is no second copy of them in 32 bits. Call it before the model is used; afterwards use the
+ * model with zn_video and zn_codec on the CPU only, and do not change its files. Does nothing to other models and to
+ * random ones. zn_model_find_released opens a model in this state. */
 ZN_API ZN_MUST_USE zn_status zn_model_release(zn_model *model);
 
 /* Finds weights by name, file or folder: an existing path is opened as it is; otherwise NAME is searched in
  * $ZENITH_MODELS (colon-separated), the user's data folder ($XDG_DATA_HOME/zenith/models), ./weights,
  * those of the program and of the library (../share/zenith/models beside its folder, or weights/ beside its build
  * tree), $XDG_DATA_DIRS.
- * name NULL: zenith-r, wherever it lies; where it is not found, the only model with encoder and decoder. ZN_EINVALID if
- * there are several of these. */
+ * name NULL: zenith-r; if it is not found, the only model with encoder and decoder. ZN_EINVALID if there are several of
+ * these. ZN_ENOTFOUND if there is none. */
 ZN_API ZN_MUST_USE zn_status zn_model_find(const char *name, zn_model **out);
 
 /* zn_model_find and zn_model_release at once: large weights of a video autoencoder are not read at all when it is
@@ -70,6 +70,7 @@ ZN_API ZN_MUST_USE zn_status zn_model_find_released(const char *name, zn_model *
 ZN_API ZN_MUST_USE zn_status zn_model_random(const char *architecture, uint64_t seed, zn_model **out);
 ZN_API void zn_model_free(zn_model *model);
 
+/* Valid until the model is freed. */
 ZN_API const zn_model_info *zn_model_info_of(const zn_model *model);
 
 /* The family of generators whose latents this model uses, for zn_latent_rescale; NULL if unknown. Networks of
@@ -80,8 +81,8 @@ ZN_API const char *zn_model_family(const zn_model_info *info);
 ZN_API int zn_architecture_count(void);
 ZN_API const char *zn_architecture_at(int index, const char **description);
 
-/* Calls visit for every model found in the search paths; architecture is "" and error non-empty for a weights file
- * that could not be used. */
+/* Calls visit for every model found in the search paths of zn_model_find. For a weights file that could not be used,
+ * architecture is "" and error says why; otherwise error is "". Strings are valid during the call. */
 typedef void (*zn_model_visit_fn)(void *user, const char *path, const zn_model_info *info, const char *error);
 ZN_API ZN_MUST_USE zn_status zn_models_visit(zn_model_visit_fn visit, void *user);
 

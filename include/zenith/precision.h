@@ -8,14 +8,17 @@
 extern "C" {
 #endif
 
-/* Compute precision of multiplications; everything else is always fp32. The 16-bit ones allow what is faster: on ARM
- * f16 is fixed-point arithmetic of 15 bits on the int8 matrix unit, and bf16 the same except for large feature maps and
- * 1x1 layers, where it is bf16 on the matrix unit; on x86 bf16 is AMX, on a GPU both are TF32. int8 applies to the
- * matrices of transformers whose weights are quantised: their inputs are rounded to 8 bits for each row and 32
- * channels. fp8 (E4M3) applies to the products of Z-Image's transformer: each row of weights and inputs gets a scale,
- * layers that need more precision stay bf16 (zn_generator_calibrate), and so does everything else; a GPU with FP8 units
- * is faster by it, a CPU is not. On Hopper GPUs it also applies to convolutions over frames after norms, in decoders of
- * clips. A layer that has nothing faster (f16 on x86) is computed in fp32. */
+/* Compute precision of multiplications. Sums, inputs, results and parameters are fp32; feature maps between layers may
+ * be stored in 16 bits. A layer without faster arithmetic in the requested precision (f16 on x86) is computed in fp32.
+ *
+ * - f16: on ARM fixed-point arithmetic of 15 bits on the int8 matrix unit.
+ * - bf16: on ARM the same except for large feature maps and 1x1 layers, which use the bf16 matrix unit; on x86 AMX.
+ * - On a GPU f16 and bf16 are the matrix unit's own types; layers of few channels use TF32.
+ * - int8: for the matrices of transformers whose weights are quantised. Inputs are rounded to 8 bits for each row and
+ *   32 channels.
+ * - fp8 (E4M3): for the products of Z-Image's transformer. Each row of weights and inputs gets a scale; layers that
+ *   need more precision stay bf16 (zn_generator_calibrate), and so does everything else. GPUs with FP8 units are faster
+ *   with it, CPUs are not. On Hopper GPUs also for convolutions over frames after norms, in decoders of videos. */
 typedef enum zn_precision {
     ZN_PRECISION_DEFAULT, /* fp32; when training, the recipe's; when generating, int8 */
     ZN_PRECISION_F32,

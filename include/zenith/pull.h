@@ -47,7 +47,7 @@ typedef struct zn_download_options {
     const char *path;  /* of the file; missing folders are made */
     const char *check; /* as in zn_published_file. NULL: a SHA-256 that the server states, else only the size */
     const char *token; /* sent to the host of the url, and to no other */
-    int replace;       /* non-zero: also fetch a file that exists, whatever is in it */
+    int replace;       /* non-zero: fetch the file even if it exists, whatever its content */
     zn_progress_fn progress;
     void *user;
 } zn_download_options;
@@ -55,7 +55,7 @@ typedef struct zn_download_options {
 typedef struct zn_download_result {
     int64_t bytes;   /* of the file */
     int64_t resumed; /* of these, fetched by an earlier call */
-    int existed;     /* non-zero: the file was there, and nothing was fetched */
+    int existed;     /* non-zero: the file existed, and nothing was fetched */
     int checked;     /* non-zero: its hash was compared */
 } zn_download_result;
 
@@ -65,8 +65,8 @@ typedef struct zn_download_result {
  * part is removed. out may be NULL. */
 ZN_API ZN_MUST_USE zn_status zn_download(const zn_download_options *options, zn_download_result *out);
 
-/* Folder where the user's models are: $XDG_DATA_HOME/zenith/models or ~/.local/share/zenith/models. ZN_ENOTFOUND if
- * neither variable is set. */
+/* Stores the folder of the user's models in path[size]: $XDG_DATA_HOME/zenith/models or
+ * $HOME/.local/share/zenith/models. ZN_ENOTFOUND if neither variable is set. */
 ZN_API ZN_MUST_USE zn_status zn_models_folder(char *path, size_t size);
 
 #ifdef __cplusplus

@@ -34,11 +34,11 @@ ZN_API int zn_ranks_count(const zn_ranks *ranks);
  * failed. Also a barrier. */
 ZN_API ZN_MUST_USE zn_status zn_ranks_agree(zn_ranks *ranks, zn_status status);
 
-/* Threads for this process, so that all processes of its machine together fill it and no more. */
+/* Number of threads for this process, so that all processes of its machine together use each CPU once. */
 ZN_API int zn_ranks_threads(const zn_ranks *ranks);
 
-/* Rank 0 gets everyone's bytes, in the order of the ranks, in memory that zn_memory_free frees, and the size of each in
- * sizes[zn_ranks_count]; the others get NULL. */
+/* Collects the bytes of all ranks on rank 0: *all has them in the order of the ranks (free it with zn_memory_free), and
+ * sizes[zn_ranks_count] the size of each. The other ranks get NULL. */
 ZN_API ZN_MUST_USE zn_status zn_ranks_gather(zn_ranks *ranks, const void *bytes, size_t size, void **all,
                                              size_t *sizes);
 

@@ -19,8 +19,8 @@
 extern "C" {
 #endif
 
-/* The kind of degradation: a hint for the network. AUTO: the network detects it. JPEG: so it does; networks have no
- * hint for that, and the task says what to evaluate. */
+/* The kind of degradation: a hint for the network. AUTO: the network detects it. JPEG: the same, because networks have
+ * no hint for it; the task only selects what zn_eval measures. */
 typedef enum zn_task { ZN_TASK_AUTO, ZN_TASK_DENOISE, ZN_TASK_IMPULSE, ZN_TASK_DEBLUR, ZN_TASK_JPEG } zn_task;
 
 /* "auto", "denoise", "impulse", "deblur", "jpeg"; NULL for any other number, so that names can be listed. */
@@ -53,7 +53,7 @@ typedef enum zn_damage {
 typedef struct zn_corruption {
     zn_damage damage;
     double amount;
-    zn_damage then; /* done to the result; NONE: nothing */
+    zn_damage then; /* applied to the result; NONE: nothing */
     double then_amount;
 } zn_corruption;
 
@@ -62,9 +62,9 @@ typedef struct zn_corruption {
 ZN_API ZN_MUST_USE zn_status zn_corruption_parse(const char *text, zn_corruption *out);
 /* The inverse; returns text. */
 ZN_API const char *zn_corruption_text(zn_corruption c, char text[32]);
-/* The task for a degradation, of two the first's; AUTO for none and for scaling. */
+/* The task for a degradation; for two, that of the first. AUTO for none and for scaling. */
 ZN_API zn_task zn_corruption_task(zn_corruption c);
-/* Degradations by which a task is evaluated: index 0, 1, ... until it returns 0. */
+/* Degradations with which a task is evaluated: call it with index 0, 1, ... until it returns 0. */
 ZN_API int zn_corruption_of_task(zn_task task, int index, zn_corruption *out);
 
 /* The degraded image, rounded to the bits of the input. The same seed gives the same image. */

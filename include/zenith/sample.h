@@ -1,4 +1,5 @@
-/* New images from a model that draws them from noise (zn_model_info.diffuses, with a latent net).
+/* New images from a model that generates them from noise (zn_model_info.diffuses, with a latent net if it is a
+ * diffusion autoencoder).
  *
  *     zn_image *images[4];
  *     zn_sample(model, &(zn_sample_options){ .seed = 1 }, 4, images); */
@@ -17,7 +18,8 @@ typedef struct zn_sample_options {
     const zn_options *compute; /* NULL: defaults; progress is called after each step of a sampler */
 } zn_sample_options;
 
-/* Draws count images. options may be NULL. On failure images[i] are NULL. */
+/* Generates count images, at least 1, in images[0] ... images[count - 1], which the caller frees. options may be NULL.
+ * On failure all are NULL. */
 ZN_API ZN_MUST_USE zn_status zn_sample(const zn_model *model, const zn_sample_options *options, int count,
                                        zn_image **images);
 

@@ -24,34 +24,36 @@ extern "C" {
 
 typedef struct zn_video zn_video;
 
-/* With a video autoencoder, of the options context, threads, precision, progress (within a piece: clip_frames pictures)
- * and memory count: a size whose pieces take more memory is refused (ZN_ELIMIT). With an image autoencoder, all options
- * of a codec count, and progress is that of one image. Other models are ZN_EUNSUPPORTED. */
+/* With a video autoencoder, the options context, threads, device, precision, memory, tile with blend, and progress are
+ * used; progress is that within a piece of clip_frames images. A size whose pieces take more than the memory budget is
+ * refused when the first image or latent comes (ZN_ELIMIT). With an image autoencoder, all options of a codec are used,
+ * and progress is that of one image. Other models are ZN_EUNSUPPORTED. */
 ZN_API ZN_MUST_USE zn_status zn_video_new(const zn_model *model, const zn_options *options, zn_video **out);
 ZN_API void zn_video_free(zn_video *video);
 
-/* Both parts will be used, on videos of one size: a memory budget is divided between them before the first image is
- * encoded, and one that is too small for both is refused then. Without this call a part may take all of the budget that
- * the other has left. */
+/* Announces that both parts will be used, on videos of one size: a memory budget is divided between them before the
+ * first image is encoded, and one that is too small for both is refused then. Without this call a part may take all of
+ * the budget that the other has left. */
 ZN_API void zn_video_use_both(zn_video *video);
 
 /* Encodes the next image of a video. All images have the size of the first, which may be any: sides are padded as
  * zn_encode does. Completed latent frames are appended to *clip; if *clip is NULL, it becomes a new latent, owned by
- * the caller, once there is a frame. A caller that takes it away after each call gets the latent frames one by one.
- * After a failure the video starts over. */
+ * the caller, once there is a frame. A caller that takes it and sets *clip to NULL after each call gets the latent
+ * frames one by one. After a failure the next image starts a new video. */
 ZN_API ZN_MUST_USE zn_status zn_video_encode(zn_video *video, const zn_image *picture, zn_latent **clip);
 /* Ends the video: an incomplete latent frame is filled with copies of the last image, and the latent records the true
  * number of images. The next image starts another video. */
 ZN_API ZN_MUST_USE zn_status zn_video_encode_end(zn_video *video, zn_latent **clip);
 
-/* Receives an image, which the library owns. Any result but ZN_OK stops the decoding, which then returns it. */
+/* Receives an image, which the library owns and which is valid during the call. Any result but ZN_OK stops the
+ * decoding, which then returns it. */
 typedef zn_status (*zn_video_picture_fn)(void *user, const zn_image *picture);
 /* Decodes the next latent frames of a video, all that `latent` has. Images of `bits` (8 or 16) are delivered as they
  * are made: one for the first latent frame, clip_frames (image autoencoders: one) for each other, and no more in all
  * than the latent records. */
 ZN_API ZN_MUST_USE zn_status zn_video_decode(zn_video *video, const zn_latent *latent, int bits,
                                              zn_video_picture_fn take, void *user);
-/* The next latent starts another video. */
+/* Ends the video: the next latent starts another one. */
 ZN_API void zn_video_decode_end(zn_video *video);
 
 /* Size and memory of the last pieces of a part (ZN_ENCODER, ZN_DECODER), and of the state retained between them, as

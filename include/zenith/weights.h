@@ -82,15 +82,19 @@ ZN_API int64_t zn_weights_metadata_count(const zn_weights *weights);
 ZN_API const char *zn_weights_metadata_at(const zn_weights *weights, int64_t index, const char **value);
 ZN_API const char *zn_weights_metadata(const zn_weights *weights, const char *key); /* NULL if absent */
 
-/* The name of the network in these weights if it is not a model of its own: "z-image", "qwen3"; NULL if there is
- * none. description: one line of text. */
+/* The name of the network in these weights if it is only a part of a model: "z-image", "qwen3"; NULL if there is none.
+ * description[size] receives one line of text. */
 ZN_API const char *zn_weights_network(const zn_weights *weights, char *description, size_t size);
 
-/* Writes a copy as .safetensors. Floating and block tensors become dtype when convert is non-zero, and so do 8-bit
- * weights with scales, which are applied; others keep theirs; block tensors cannot (ZN_EUNSUPPORTED). With ZN_I8 and
- * ZN_F8_E4M3, tensors NAME.weight with two dimensions or more and 4096 elements or more become 8-bit numbers with
- * scales beside them, NAME.weight_scale, one for each row (output) or, for ZN_F8_E4M3, one for the tensor; all others
- * keep their dtype. The file appears whole or not at all. */
+/* Writes a copy as .safetensors. The file appears whole or not at all.
+ *
+ * convert 0: tensors keep their dtype. Else floating and block tensors become dtype (a floating one, or ZN_I8), and so
+ * do 8-bit weights with scales, which are applied; others keep their dtype. ZN_EUNSUPPORTED for block tensors that
+ * would keep theirs.
+ *
+ * With ZN_I8 and ZN_F8_E4M3, tensors NAME.weight with two dimensions or more and 4096 elements or more become 8-bit
+ * numbers with scales in NAME.weight_scale: one for each row (output), or with ZN_F8_E4M3 one for the tensor. All
+ * others keep their dtype. */
 ZN_API ZN_MUST_USE zn_status zn_weights_save(const zn_weights *weights, const char *path, int convert, zn_dtype dtype);
 
 /* The same for an index.json of shards, or a folder with one, with a single file, or with encoder.safetensors and

@@ -5,7 +5,18 @@
  *     zn_codec_new(m, NULL, &c);
  *     zn_image_read("photo.jpg", NULL, &im);
  *     zn_encode(c, im, &z);
- *     zn_latent_write("photo.safetensors", z); */
+ *     zn_latent_write("photo.safetensors", z);
+ *
+ * Rules for all headers, unless a comment states an exception:
+ *
+ * - A function that can fail returns a zn_status; zn_error_text() then has one sentence on what went wrong.
+ * - What a function stores in *out belongs to the caller, who frees it with the _free or _close function of its type.
+ *   These functions accept NULL. On failure such a pointer is set to NULL.
+ * - Result structs that the library fills in are emptied by the _clear function of their type.
+ * - In structs of options, zero means the default.
+ * - Strings and arrays that a caller passes are not retained after the call. A handle that keeps using an argument is
+ *   said to borrow it: that argument must outlive the handle.
+ * - Strings that a handle returns are valid until it is freed, or until the next call if the comment says so. */
 #ifndef ZN_ZENITH_H
 #define ZN_ZENITH_H
 
