@@ -102,9 +102,9 @@ ZN_API ZN_MUST_USE zn_status zn_weights_save(const zn_weights *weights, const ch
 ZN_API ZN_MUST_USE zn_status zn_weights_join(const char *in, const char *out, int convert, zn_dtype dtype);
 
 /* Quantises the weights of Z-Image, of Qwen3, or of any other network: into a .gguf file with its matrices in one of
- * GGUF's types, or into a .safetensors file with matrices of MLX codes. Names become those of published files (fused
- * qkv and llama.cpp's, the tokenizer beside Qwen3 included; of MLX files), norms and biases stay as exact as they were,
- * and layers that suffer most get more bits than asked. */
+ * GGUF's types, or into a .safetensors file with matrices of MLX codes. Tensors get the names of published files: in
+ * GGUF those with fused qkv (Z-Image) and llama.cpp's (Qwen3, whose tokenizer is included), in .safetensors those of
+ * MLX. Norms and biases stay as exact as they were, and layers that suffer most get more bits than asked. */
 typedef struct zn_quantisation {
     size_t size;             /* sizeof, see zn_options */
     zn_dtype dtype;          /* .gguf: ZN_F32, F16, BF16, Q8_0, Q4_0, Q4_K, Q5_K or Q6_K */
