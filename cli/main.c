@@ -37,8 +37,8 @@ const command command_table[] = {
       CMD_RECONSTRUCT, 1, -1, reconstruct_run },
     { "restore", "IN... -o OUT|DIR [--task TASK]", "remove noise, impulse noise, JPEG artefacts or blur from photos",
       "Restores photos with the model zenith-restore, or the one given with --model. The network recognises the "
-      "damage itself; --task is a hint. JSON says what was done: change_psnr, the PSNR to the input, and detail, how much of the "
-      "differences between neighbouring pixels is left (below 1: smoother, above: sharper). IN may be a folder: all its images, sorted by name; or one video, whose audio is kept. PNG keeps alpha and 16 bits, WebP keeps "
+      "damage itself; --task is a hint. With --json it reports how much has changed: change_psnr, the PSNR of the result "
+      "against the input, and detail, the share of the differences between neighbouring pixels that is left (below 1: smoother, above: sharper). IN may be a folder: all its images, sorted by name; or one video, whose audio is kept. PNG keeps alpha and 16 bits, WebP keeps "
       "alpha. mpirun -np N zenith restore ... divides the images among N processes, as it does for encode, decode and "
       "reconstruct.",
       CMD_RESTORE, 1, -1, restore_run },
@@ -63,7 +63,7 @@ const command command_table[] = {
       "them. Plain diffusion models need no latent net. Image i uses seed + i.",
       CMD_SAMPLE, 0, 0, sample_run },
     { "generate", "\"PROMPT\" [-m NAME] -o OUT|DIR", "generate images from a prompt",
-      "Generates images that show what a prompt describes. Without -m it uses z-image-turbo if that is there, else the "
+      "Generates images that show what a prompt describes. Without -m it uses z-image-turbo if it is installed, else the "
       "first model found: in a fresh installation the bundled zenith-mini, which draws portraits and pets of 128x128 from "
       "prompts such as \"a portrait of a smiling woman\" or \"a photo of a persian, a cat\". Its portraits look like small photos; its pets "
       "have fur, but no proper faces; it does not understand other prompts. For any prompt, zenith pull z-image-turbo fetches "
@@ -117,8 +117,8 @@ const command command_table[] = {
       "the same images as if the run had never been stopped; --data names them if they have moved. mpirun -np N zenith train ... divides the work among N processes.",
       CMD_TRAIN, 0, 1, train_run },
     { "dataset", "build DIR... -o SET.lmdb | info SET|DIR | show SET|DIR -o SHEET.png", "build and inspect data sets",
-      "build packs photos into one .lmdb file: the centre square of each, scaled down to --size, or --crops N random "
-      "squares. With --clips N it packs clips of N frames from videos and folders of videos or frames, for video "
+      "build packs photos into one .lmdb file: the centre square of each, scaled down to --size, or N random squares with "
+      "--crops N. With --clips N it packs clips of N frames from videos and folders of videos or frames, for video "
       "autoencoders. info describes a data set or a folder and finds unreadable images. show draws a contact sheet.",
       CMD_DATASET, 0, -1, dataset_run },
     { "eval", "--model NAME --data PATH [--task TASK] [-o SCORES.csv]", "PSNR, SSIM, LPIPS and kept detail of a model on many images",
@@ -134,8 +134,8 @@ const command command_table[] = {
       "train.",
       CMD_DISTILL, 0, 1, distill_run },
     { "serve", "[--listen ADDRESS:PORT] [--api-key KEY]", "serve the studio's page and an HTTP API",
-      "Serves a page with tools for all of this, the API of that page, and those of OpenAI's images and of AUTOMATIC1111, until "
-      "Ctrl-C. Models stay loaded within --memory. Only this machine can connect unless --listen names another address, "
+      "Serves the studio, a web page with tools for all of this, its API, and the APIs of OpenAI's images and of "
+      "AUTOMATIC1111, until Ctrl-C. Models stay loaded within --memory. Only this machine can connect unless --listen names another address, "
       "which needs --api-key. Pages of other sites cannot use the server unless --cors names them. docs/server.md "
       "describes it.",
       CMD_SERVE, 0, 0, serve_run },
