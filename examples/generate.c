@@ -1,5 +1,6 @@
 /* Generates an image from a prompt:  generate MODEL "a red fox in the snow" OUT.png [SEED [SIDE]]
- * MODEL is a folder with Z-Image-Turbo as it is published (docs/generate.md). */
+ * MODEL is a folder with Z-Image-Turbo as it is published (docs/generate.md), or the name of a model that is found;
+ * with the bundled zenith-mini, give a SIDE of 128. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <zenith/zenith.h>
