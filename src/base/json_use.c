@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "base/json.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -155,8 +156,10 @@ static void out_number(zn_json_out *out, const zn_json_node *n)
 {
     if (n->integer)
         zn_json_out_format(out, "%s%llu", n->negative ? "-" : "", (unsigned long long)n->value.magnitude);
-    else
+    else if (isfinite(n->value.real))
         zn_json_out_format(out, "%.17g", n->value.real);
+    else /* larger than a double can be */
+        zn_json_out_format(out, "%s1e999", n->negative ? "-" : "");
 }
 
 static void out_children(zn_json_out *out, const zn_json_node *n)

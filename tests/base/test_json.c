@@ -223,8 +223,9 @@ static void writing(void **state)
 static void values_are_written_as_they_were(void **state)
 {
     (void)state;
-    static const char text[] = "{\"a\":[],\"b\":[1,-2,0.5,18446744073709551615],\"c\":{\"d\":null,\"e\\\"\":true},"
-                               "\"f\":false,\"g\":{}}";
+    static const char text[] =
+        "{\"a\":[],\"b\":[1,-2,0.5,-1e999,18446744073709551615],\"c\":{\"d\":null,\"e\\\"\":true},"
+        "\"f\":false,\"g\":{}}";
     zn_json doc;
     zn_json_out out = { 0 };
     assert_int_equal(zn_json_parse(&doc, text, strlen(text), "own"), ZN_OK);
