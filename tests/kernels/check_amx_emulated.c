@@ -2,6 +2,8 @@
  * and the epilogue can be wrong on any machine. check-conv does the same on a processor that has the tiles. */
 #include "conv_case.h"
 
+#include "base/convert.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -64,6 +66,71 @@ static void check_not_finite(const zn_conv_kernel *k, conv_data *d, float value,
     d->x[at] = kept;
 }
 
+static void round_to_bf16(float *x, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        x[i] = zn_bf16_to_f32(zn_f32_to_bf16(x[i]));
+}
+
+/* A first layer multiplies sums of two numbers; a layer with a stride does so with its inputs, which weights of bf16
+ * show. */
+static void check_two_numbers(const zn_conv_kernel *k)
+{
+    enum { SHAPES = 2 };
+    const zn_conv_shape shapes[SHAPES] = { conv_shape(1, 9, 33, 3, 48, 3, 1, 1, false),
+                                           conv_shape(1, 9, 33, 64, 48, 3, 2, 1, false) };
+    for (int i = 0; i < SHAPES; i++) {
+        conv_data d = conv_data_new(shapes[i], 8);
+        float *got = fenced_new(d.y_count, false);
+        if (shapes[i].stride > 1)
+            round_to_bf16(d.w, d.w_count);
+        run(&zn_conv_ref, &d, (conv_options){ 0 }, WHOLE, d.want);
+        run(k, &d, (conv_options){ 0 }, WHOLE, got);
+        if (!(relative_error(got, d.want, d.y_count) < 5e-5))
+            conv_fail(k->name, &shapes[i], "as inexact as with one number");
+        compared++;
+        fenced_free(got);
+        conv_data_free(&d);
+    }
+}
+
+/* The errors with weights that may change, and with those that never do. */
+static void errors_of(const zn_conv_kernel *k, const conv_data *d, float *got, double error[2])
+{
+    zn_conv_kernel constant = *k;
+    constant.pack = k->pack_constant;
+    run(&zn_conv_ref, d, (conv_options){ 0 }, WHOLE, d->want);
+    for (int i = 0; i < 2; i++) {
+        run(i ? &constant : k, d, (conv_options){ 0 }, WHOLE, got);
+        error[i] = relative_error(got, d->want, d->y_count);
+    }
+    compared += 2;
+}
+
+/* Weights that never change may be rounded together: that makes the error much smaller where neighbouring pixels are
+ * alike, hardly larger where they have nothing in common, and leaves weights as they are that need no rounding. */
+static void check_constant_weights(const zn_conv_kernel *k, bool up2)
+{
+    const zn_conv_shape s = conv_shape(1, 9, 33, 64, 48, 3, 1, 1, up2);
+    conv_data d = conv_data_new(s, 7);
+    float *got = fenced_new(d.y_count, false);
+    double error[2];
+    errors_of(k, &d, got, error);
+    if (error[1] > 1.2 * error[0] || error[1] > (double)k->tolerance)
+        conv_fail(k->name, &s, "constant weights are less exact");
+    for (int64_t i = 0; i < d.x_count; i++) /* the same number in all pixels of a channel, without rounding */
+        d.x[i] = (float)(1 + i % s.cin % 5);
+    errors_of(k, &d, got, error);
+    if (error[1] > 0.6 * error[0])
+        conv_fail(k->name, &s, "constant weights are hardly more exact on an even map");
+    round_to_bf16(d.w, d.w_count);
+    errors_of(k, &d, got, error);
+    if (!up2 && error[0] != error[1])
+        conv_fail(k->name, &s, "constant weights of bf16 are not as they were");
+    fenced_free(got);
+    conv_data_free(&d);
+}
+
 static const int forms[][9] = { /* n, h, w, cin, cout, kernel, stride, pad, up2 */
                                 { 1, 6, 35, 64, 64, 3, 1, 1, 0 }, { 2, 5, 17, 64, 64, 3, 2, 1, 0 },
                                 { 1, 5, 18, 64, 64, 3, 1, 1, 1 }, { 1, 9, 70, 64, 3, 3, 1, 1, 0 },
@@ -101,6 +168,9 @@ int main(void)
         fenced_free(got);
         conv_data_free(&d);
     }
+    check_two_numbers(k);
+    check_constant_weights(k, false);
+    check_constant_weights(k, true);
     const zn_conv_shape shuffled = {
         .n = 1, .h = 4, .w = 4, .cin = 64, .cout = 64, .kh = 1, .kw = 1, .stride = 1, .oh = 4, .ow = 4
     };

@@ -415,51 +415,6 @@ static void check_heavy_up(uint32_t cpu)
         conv_fail(k->name, &large, "chosen for a large map, for bands of rows or for little memory");
 }
 
-/* The error of kernel k on this data, with weights that are packed once. */
-static double error_with(const zn_conv_kernel *k, conv_data *d,
-                         void (*pack)(const zn_conv_shape *, const float *, void *))
-{
-    float *packed = fenced_new((int64_t)(k->packed_bytes(&d->s) / sizeof(float)), true), *y = guarded_new(d->y_count);
-    forget_packed();
-    pack(&d->s, d->w, packed);
-    packs[0].kernel = k;
-    packs[0].packed = packed;
-    pack_count = 1;
-    run(k, d, (conv_options){ 0 }, WHOLE, y);
-    const double e = relative_error(y, d->want, d->y_count);
-    forget_packed();
-    guarded_free(y);
-    return e;
-}
-
-/* Weights that never change may be rounded together: that makes the error much smaller where neighbouring pixels are
- * alike, hardly larger where they have nothing in common, and leaves weights as they are that need no rounding. */
-static void check_constant_weights(uint32_t cpu)
-{
-    const zn_conv_shape s = conv_shape(1, 24, 48, 64, 64, 3, 1, 1, false);
-    for (const zn_conv_kernel *const *k = zn_conv_kernels; *k; k++) {
-        if (!applies(*k, &s, cpu) || !(*k)->pack_constant)
-            continue;
-        conv_data d = conv_data_new(s, 7);
-        run(reference(), &d, (conv_options){ 0 }, WHOLE, d.want);
-        if (error_with(*k, &d, (*k)->pack_constant) > 1.2 * error_with(*k, &d, (*k)->pack))
-            conv_fail((*k)->name, &s, "constant weights are less exact");
-        for (int64_t i = 0; i < d.x_count; i++) /* the same number in all pixels of a channel, without rounding */
-            d.x[i] = (float)(1 + i % s.cin % 5);
-        forget_packed();
-        run(reference(), &d, (conv_options){ 0 }, WHOLE, d.want);
-        if (error_with(*k, &d, (*k)->pack_constant) > 0.5 * error_with(*k, &d, (*k)->pack))
-            conv_fail((*k)->name, &s, "constant weights are hardly more exact on an even map");
-        fenced_free((float *)rounded(d.w, d.w_count));
-        run(reference(), &d, (conv_options){ 0 }, WHOLE, d.want);
-        if (error_with(*k, &d, (*k)->pack_constant) != error_with(*k, &d, (*k)->pack))
-            conv_fail((*k)->name, &s, "constant weights of bf16 are not as they were");
-        forget_packed();
-        conv_data_free(&d);
-        compared += 3;
-    }
-}
-
 int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "--bench") == 0)
@@ -477,7 +432,6 @@ int main(int argc, char **argv)
         check_networks(cpu);
         check_heavy_up(cpu);
         check_heavy_weights(cpu);
-        check_constant_weights(cpu);
     }
     char text[96];
     zn_cpu_text(cpu, text, sizeof text);
