@@ -29,10 +29,10 @@ typedef struct gemm_args {
      * each panel a run of gemm_fetches cache lines. NULL: none. */
     const float *ahead, *far[GEMM_PANELS_MOST];
     int ahead_floats;
-    /* Without assembly: each row fetches a line from `ahead` on for every `every` multipliers, a power of two; 0: 16,
-     * as many floats as it has itself. streams: b is read once and comes from memory, so fetch the panel after each. */
-    int every;
+    /* Without assembly: each row prefetches a line for every 16 multipliers from `ahead` on, or if b is read once and
+     * comes from memory (`streams`), its share of the panel after this one. every: set by gemm_from. */
     bool streams;
+    int every; /* multipliers for which a row prefetches a line; a power of two */
 } gemm_args;
 
 /* Cache lines of far[p] that are prefetched while panel p is multiplied; only the assembly build does this. */
@@ -162,7 +162,7 @@ VEC_INLINE void gemm_from(int done, const gemm_args *g, int rows, int width)
             part.a = g->a + t * g->row;
             part.b = g->b + (int64_t)g->depth * j + g->skip * across;
             part.c = g->c + t * g->c_row + j;
-            part.every = g->streams ? gemm_every(rows) : g->every ? g->every : 16;
+            part.every = g->streams ? gemm_every(rows) : 16;
             const float *ahead = g->streams ? part.b + (int64_t)g->depth * across : j == 0 ? g->ahead : NULL;
             part.ahead = ahead ? ahead + (int64_t)t * (g->k / part.every * 16) : NULL;
             gemm_kernels[across / VEC_LANES - 1][high - 1](&part);
