@@ -25,16 +25,17 @@ static inline void unit_lines(const unit_pixels *u, int kh, int64_t *first, int6
     *end = (u->end_row - 1) / u->rows * u->high + (below < u->high ? below : u->high);
 }
 
-/* c[pixels][width] = the products with b[kh][k][width], k multipliers of a row of the kernel. */
+/* c[pixels][width] = the products with b[kh][k][width], k multipliers of a row of the kernel: a multiple of VEC_STEP.
+ */
 static inline void multiply_slices(const unit_pixels *u, const float *b, int kh, int k, int cin, int width, float *c)
 {
     enum { SLICE = 16 << 10 };
-    const int slices = (k * width * (int)sizeof(float) + SLICE - 1) / SLICE;
+    const int slices = (k * width * (int)sizeof(float) + SLICE - 1) / SLICE, steps = k / VEC_STEP;
     for (int64_t i = 0; i < (u->end_row - u->row) * u->wide * width; i += VEC_LANES)
         vec_store(c + i, vec_splat(-0.0f)); /* as in gemm.h */
     for (int i = 0; i < kh * slices; i++) {
-        const int ky = i / slices, from = (int)((int64_t)(i % slices) * k / slices);
-        const int end = (int)((int64_t)(i % slices + 1) * k / slices);
+        const int ky = i / slices, from = (int)((int64_t)(i % slices) * steps / slices) * VEC_STEP;
+        const int end = (int)((int64_t)(i % slices + 1) * steps / slices) * VEC_STEP;
         gemm_args g = { .b = b + (int64_t)(ky * k + from) * width,
                         .row = (int64_t)u->stride * cin,
                         .c_row = width,
