@@ -337,6 +337,7 @@ static int shapes(zn_conv_shape *list)
     list[count++] = conv_shape(1, 9, 7, 320, 200, 3, 2, 1, false);
     list[count++] = conv_shape(1, 5, 6, 300, 130, 3, 1, 1, true);
     list[count++] = conv_shape(1, 3, 5, 1024, 520, 1, 1, 0, false);
+    list[count++] = conv_shape(3, 3, 4, 132, 260, 3, 1, 1, true);    /* a unit with rows of several images */
     list[count++] = conv_shape(1, 45, 44, 256, 128, 3, 1, 1, false); /* in one chunk */
     list[count++] = conv_shape(1, 13, 12, 130, 128, 3, 1, 1, true);
     list[count++] = conv_shape(1, 33, 29, 64, 272, 3, 2, 1, false);

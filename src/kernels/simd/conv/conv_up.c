@@ -1,7 +1,7 @@
 /* 3x3 convolution through an up-sampling by 2 as four direct convolutions of 2x2 on the small map, fp32, NHWC: the
- * outputs of even and of odd rows and columns, whose taps are sums of the kernel's. They are 4/9 of the products of the
- * large map and 16/9 of its weights, where conv_winograd.c reads 28 times the weights: for heavy weights and small
- * maps. A unit is a panel of outputs for a group of rows of the small map. */
+ * outputs of even and of odd rows and columns, whose taps are sums of the kernel's. They have 4/9 of the products of a
+ * direct convolution of the large map and 16/9 of its weights, where conv_winograd.c reads 28 times the weights: for
+ * heavy weights and small maps. A unit is a panel of outputs for a group of rows of the small map. */
 #include "kernels/conv.h"
 #include "kernels/simd/conv/gemm.h"
 #include "kernels/simd/conv/slices.h"
@@ -10,38 +10,40 @@ extern const zn_conv_kernel ZN_KERNEL(conv_up);
 
 enum { PHASES = 4, TAPS = 2, PIXELS = 256 /* of a unit */, PATCH_FLOATS = 1 << 20 };
 
-/* The small map's outputs of a phase, and how their rows are divided into groups. */
+/* How outputs are divided into panels, and the rows of all small maps into groups. */
 typedef struct division {
-    int high, wide, panels, groups;
-    int64_t rows, most; /* of a group */
+    int panels, groups;
+    int64_t rows, most; /* of all maps; of a group */
 } division;
 
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
+/* Rows of a group, unless more threads share them. */
+static int64_t rows_of_unit(const zn_conv_shape *s) { return most(PIXELS / most(s->w, 1), 1); }
+
 static division division_of(const zn_conv_shape *s)
 {
-    division d = { .high = (s->oh + 1) / 2, .wide = (s->ow + 1) / 2, .panels = (s->cout + GEMM_NR - 1) / GEMM_NR };
-    d.rows = (int64_t)s->n * d.high;
-    const int64_t fit = most(PIXELS / most(d.wide, 1), 1), wanted = 2 * zn_conv_threads(s);
+    division d = { .panels = (s->cout + GEMM_NR - 1) / GEMM_NR, .rows = (int64_t)s->n * s->h };
+    const int64_t fit = rows_of_unit(s), wanted = 2 * zn_conv_threads(s);
     const int64_t groups = most((d.rows + fit - 1) / fit, (wanted + d.panels - 1) / d.panels);
     d.groups = (int)(groups < d.rows ? groups : d.rows);
     d.most = d.groups ? (d.rows + d.groups - 1) / d.groups : 0;
     return d;
 }
 
-static int64_t line_floats(const zn_conv_shape *s) { return (int64_t)((s->ow + 1) / 2 + 2) * s->cin; }
+static int64_t line_floats(const zn_conv_shape *s) { return (int64_t)(s->w + 2) * s->cin; }
 
-/* Lines of the small map that a group reads at most; it may end in another image than it begins. */
-static int64_t patch_floats(const zn_conv_shape *s, const division *d) { return (d->most + 2) * line_floats(s); }
+/* The lines that so many rows read at most; the last may be of another image than the first. */
+static int64_t patch_floats(const zn_conv_shape *s, int64_t rows) { return (rows + 2) * line_floats(s); }
 
 /* The small map's line, with zeros for its edges. */
 static void gather(const zn_conv_args *a, int64_t line, float *to)
 {
-    const size_t pixel = sizeof(float) * (size_t)a->s.cin, inside = pixel * (size_t)a->s.w;
-    const int64_t after = (int64_t)(a->s.w + 1) * a->s.cin;
+    const int64_t inside = (int64_t)a->s.w * a->s.cin;
+    const size_t pixel = sizeof(float) * (size_t)a->s.cin;
     memset(to, 0, pixel);
-    memcpy(to + a->s.cin, a->x + line * a->s.w * a->s.cin, inside);
-    memset(to + after, 0, sizeof(float) * (size_t)(line_floats(&a->s) - after));
+    memcpy(to + a->s.cin, a->x + line * inside, sizeof(float) * (size_t)inside);
+    memset(to + a->s.cin + inside, 0, pixel);
 }
 
 /* Stores c[pixels][width], the sums of a phase for outputs from oc on. */
@@ -50,10 +52,9 @@ static void finish(const zn_conv_args *a, const unit_pixels *u, int phase, int o
     const zn_conv_shape *s = &a->s;
     const int outputs = width < s->cout - oc ? width : s->cout - oc;
     for (int64_t row = u->row; row < u->end_row; row++) {
-        const int64_t image = row / u->rows, y = 2 * (row % u->rows) + phase / 2;
-        for (int x = phase % 2; y < s->oh && x < s->ow; x += 2)
-            finish_run(a, c + ((row - u->row) * u->wide + x / 2) * width, a->bias ? a->bias + oc : NULL, outputs,
-                       ((image * s->oh + y) * s->ow + x) * s->cout + oc);
+        const int64_t first = (2 * row + phase / 2) * s->ow + phase % 2; /* of the large map's pixels */
+        for (int x = 0; x < s->w; x++, c += width)
+            finish_run(a, c, a->bias ? a->bias + oc : NULL, outputs, (first + 2 * x) * s->cout + oc);
     }
 }
 
@@ -67,8 +68,8 @@ static void run_unit(const zn_conv_args *a, const division *d, int oc, int group
     unit_pixels u = { .high = s->h,
                       .stride = 1,
                       .pad = 1,
-                      .rows = d->high,
-                      .wide = d->wide,
+                      .rows = s->h,
+                      .wide = s->w,
                       .row = group * d->rows / d->groups,
                       .end_row = (group + 1) * d->rows / d->groups,
                       .line = line_floats(s) };
@@ -88,23 +89,23 @@ static void run(const void *args, zn_range r)
 {
     const zn_conv_args *a = args;
     const division d = division_of(&a->s);
-    float *c = r.scratch, *patch = c + d.most * d.wide * GEMM_NR + VEC_LANES;
+    float *c = r.scratch, *patch = c + d.most * a->s.w * GEMM_NR;
     for (int64_t unit = r.begin; unit < r.end; unit++)
         run_unit(a, &d, (int)(unit / d.groups) * GEMM_NR, (int)(unit % d.groups), c, patch);
 }
 
 static bool supports(const zn_conv_shape *s)
 {
-    const division d = division_of(s);
-    return s->up2 && s->kh == 3 && s->kw == 3 && s->stride == 1 && s->pad == 1 && s->ow <= 2 * s->w &&
-           s->cin % VEC_STEP == 0 && TAPS * s->cin >= GEMM_K_LEAST && patch_floats(s, &d) <= PATCH_FLOATS;
+    return s->up2 && s->kh == 3 && s->kw == 3 && s->stride == 1 && s->pad == 1 && s->oh == 2 * s->h &&
+           s->ow == 2 * s->w && s->cin % VEC_STEP == 0 && TAPS * s->cin >= GEMM_K_LEAST &&
+           patch_floats(s, rows_of_unit(s)) <= PATCH_FLOATS;
 }
 
-/* By the products and the bytes of weights for each pair of channels, and by how many products a byte from memory
- * counts: with wide vectors more. Where weights are light, they stay in a cache. */
+/* By the products and the weights for each pair of channels. A weight that is read from memory takes as long as a
+ * vector of products; light weights stay in a cache. */
 static bool pays(const zn_conv_shape *s, const zn_conv_wish *wish)
 {
-    enum { WEIGHT = 4 * VEC_LANES / 4, MANY_WEIGHTS = 1 << 14, SIDE = 14, WINOGRAD = 4 * 64, SAVED = 3 * 8 };
+    enum { WEIGHT = VEC_LANES, MANY_WEIGHTS = 1 << 14, SIDE = 14, WINOGRAD = 4 * 64, SAVED = 3 * 8 };
     const int64_t tiles = (int64_t)s->n * (s->oh / SIDE + 1) * (s->ow / SIDE + 1);
     const int64_t mine = (int64_t)s->n * s->oh * s->ow * TAPS * TAPS + PHASES * TAPS * TAPS * WEIGHT;
     return wish->whole && !wish->lean && (int64_t)s->cin * s->cout >= MANY_WEIGHTS &&
@@ -150,7 +151,7 @@ static void pack(const zn_conv_shape *s, const float *w, void *packed)
 static size_t scratch_bytes(const zn_conv_shape *s)
 {
     const division d = division_of(s);
-    return sizeof(float) * (size_t)(d.most * d.wide * GEMM_NR + VEC_LANES + patch_floats(s, &d));
+    return sizeof(float) * (size_t)(d.most * s->w * GEMM_NR + patch_floats(s, d.most));
 }
 
 static int64_t units(const zn_conv_shape *s)
