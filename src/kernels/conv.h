@@ -54,8 +54,7 @@ typedef struct zn_conv_frames_args {
 } zn_conv_frames_args;
 
 /* Weights to pack with a launched kernel (pack_some, pack_on_device). flipped: w is [kh][kw][cout][cin] and is read as
- * zn_k_flip_weights writes it.
- */
+ * zn_k_flip_weights writes it. */
 typedef struct zn_conv_pack_args {
     zn_conv_shape s;
     const float *w;

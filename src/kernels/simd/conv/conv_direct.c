@@ -101,22 +101,22 @@ static bool is_sliced(const zn_conv_shape *s)
 }
 
 /* Scratch, in floats: the results of a stretch, its patch of the input (or one pixel during a shuffle), its gathered
- * multipliers. */
+ * multipliers. With slices: the results of a unit, and the lines that it reads. */
 typedef struct buffers {
     float *c, *patch, *columns;
 } buffers;
 
 static int64_t carve(const zn_conv_shape *s, float *base, buffers *b)
 {
-    const int stretch = stretch_of(s);
-    const int64_t c = (int64_t)stretch * VEC_ROUND(s->cout), most = patch_floats(s, stretch);
-    const int64_t patch = most < s->cout ? s->cout : most;
     if (is_sliced(s)) {
         const int64_t sums = division_of(s).rows * s->ow * GEMM_NR;
         if (b)
             *b = (buffers){ .c = base, .patch = base + sums };
         return sums + all_lines(s) * line_floats(s);
     }
+    const int stretch = stretch_of(s);
+    const int64_t c = (int64_t)stretch * VEC_ROUND(s->cout), most = patch_floats(s, stretch);
+    const int64_t patch = most < s->cout ? s->cout : most;
     if (b)
         *b = (buffers){ .c = base, .patch = base + c, .columns = base + c + patch };
     return c + patch + (int64_t)stretch * columns_of(s) + VEC_LANES;
@@ -288,14 +288,15 @@ static void run(const void *args, zn_range r)
     buffers b;
     carve(&s, r.scratch, &b);
     for (int64_t unit = r.begin; unit < r.end; unit++) {
-        const int64_t group = unit / parts % d.groups, end_row = (group + 1) * d.rows / d.groups;
+        const int64_t group = unit / parts % d.groups;
+        const int64_t first_row = group * d.rows / d.groups, end_row = (group + 1) * d.rows / d.groups;
         const int oc = (int)(unit / parts / d.groups) * d.width, width = least(d.width, VEC_ROUND(s.cout) - oc);
         const int begin = (int)(unit % parts) * length, end = least(begin + length, s.ow);
         if (sliced) {
-            run_slices(a, &s, oc, width, group * d.rows / d.groups, end_row, &b);
+            run_slices(a, &s, oc, width, first_row, end_row, &b);
             continue;
         }
-        for (int64_t row = group * d.rows / d.groups; row < end_row; row++)
+        for (int64_t row = first_row; row < end_row; row++)
             for (int ox = begin, count; ox < end; ox += count) {
                 count = piece_of(&s, ox, end - ox);
                 run_piece(a, &s, oc, width, row, ox, count, &b);
