@@ -157,13 +157,13 @@ void zn_graph_set_splits(zn_graph *g, const char *prefix, const zn_splits *split
         return;
     }
     const char *copy = zn_arena_copy(&g->arena, prefix);
-    if (!copy) /* which zn_graph_status tells */
+    if (!copy) /* zn_graph_status reports it */
         return;
     g->splits[g->owners] = splits;
     g->prefix[g->owners++] = copy;
 }
 
-/* The longest prefix counts: an owner without one has all layers that are nobody else's. */
+/* The longest prefix counts: an owner without one has all layers that have no other owner. */
 const zn_split *zn_graph_split(const zn_graph *g, const char *layer)
 {
     const zn_splits *splits = NULL;
