@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <zenith/diffae.h>
+#include <zenith/sample.h>
 
 static zn_image *picture_of(int side)
 {
@@ -89,6 +90,28 @@ static void pictures_do_not_matter_to_each_other(void **state)
     zn_free(cond);
     zn_free(noise);
     zn_diffae_free(d);
+    zn_model_free(m);
+}
+
+/* zn_sample: image i is the first of seed + i, and a number of images that cannot be touches none of them. */
+static void samples_are_those_of_their_seeds(void **state)
+{
+    (void)state;
+    zn_model *m = small_diffae(true);
+    zn_image *both[2], *single, *kept = picture_of(2), *const before = kept;
+    assert_int_equal(zn_sample(m, &(zn_sample_options){ .seed = 3, .steps = 5 }, 2, both), ZN_OK);
+    assert_int_equal(zn_sample(m, &(zn_sample_options){ .seed = 4, .steps = 5 }, 1, &single), ZN_OK);
+    assert_memory_equal(single->pixels, both[1]->pixels, 32 * 32 * 3);
+    zn_image_free(both[1]);
+    for (int count = -1; count < 1; count++) {
+        assert_int_equal(zn_sample(m, NULL, count, &kept), ZN_EINVALID);
+        assert_ptr_equal(kept, before);
+    }
+    assert_int_equal(zn_sample(m, &(zn_sample_options){ .steps = 37 }, 1, both + 1), ZN_EINVALID);
+    assert_null(both[1]);
+    zn_image_free(both[0]);
+    zn_image_free(single);
+    zn_image_free(kept);
     zn_model_free(m);
 }
 
@@ -324,6 +347,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_do_not_matter),
         cmocka_unit_test(pictures_do_not_matter_to_each_other),
+        cmocka_unit_test(samples_are_those_of_their_seeds),
         cmocka_unit_test(conditions_are_judged),
         cmocka_unit_test(noise_is_half_fresh_at_a_goal),
         cmocka_unit_test(goals_show_what_is_asked),

@@ -29,6 +29,8 @@ zn_status zn_sample(const zn_model *model, const zn_sample_options *options, int
 {
     const zn_sample_options o = options ? *options : (zn_sample_options){ 0 };
     zn_diffae *d;
+    if (count < 1)
+        return ZN_FAIL(ZN_EINVALID, "%d images cannot be generated", count);
     memset(images, 0, sizeof *images * (size_t)count);
     ZN_TRY(zn_diffae_new(model, o.compute, &d));
     const zn_status status = draw(d, &o, count, images);

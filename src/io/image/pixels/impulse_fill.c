@@ -81,9 +81,9 @@ static bool suggest(const zn_samples *s, const uint8_t *state, int64_t i, double
         if (x + dx < 0 || x + dx >= s->image->width || y + dy < 0 || y + dy >= s->image->height || state[i + d] ||
             (has_a && state[ia + d]) || (has_b && state[ib + d]))
             continue;
-        const double a = has_a ? scale * (zn_sample(s, ia + d) - zn_sample(s, ia)) : 0;
-        const double b = has_b ? scale * (zn_sample(s, ib + d) - zn_sample(s, ib)) : 0;
-        zn_moments_add(&m, zn_nearness(dx, dy) / (100 + a * a + b * b), scale * zn_sample(s, i + d), a, b);
+        const double a = has_a ? scale * (zn_sample_at(s, ia + d) - zn_sample_at(s, ia)) : 0;
+        const double b = has_b ? scale * (zn_sample_at(s, ib + d) - zn_sample_at(s, ib)) : 0;
+        zn_moments_add(&m, zn_nearness(dx, dy) / (100 + a * a + b * b), scale * zn_sample_at(s, i + d), a, b);
     }
     *value = m.weight > 0 ? zn_moments_line(&m, has_a, has_b).value : 0;
     return m.weight > 0;

@@ -16,7 +16,7 @@ typedef struct zn_samples {
 
 zn_samples zn_samples_of(const zn_image *image);
 
-static inline int zn_sample(const zn_samples *s, int64_t i)
+static inline int zn_sample_at(const zn_samples *s, int64_t i)
 {
     return s->top == UINT8_MAX ? ((const uint8_t *)s->image->pixels)[i] : ((const uint16_t *)s->image->pixels)[i];
 }

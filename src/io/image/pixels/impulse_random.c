@@ -32,7 +32,7 @@ static const double error_by_misfit = 1.5;  /* more of it where the line does no
 static const double least_misfit = 3;       /* mean distance of the samples around from the line */
 static const double least_hope = 0.5;       /* of the error of a wrong sample: those below are not looked at again */
 
-static double value_of(const zn_samples *s, int64_t i) { return zn_sample(s, i) * 255.0 / s->top; }
+static double value_of(const zn_samples *s, int64_t i) { return zn_sample_at(s, i) * 255.0 / s->top; }
 
 /* ---- is it damaged? ---- */
 
@@ -45,12 +45,12 @@ typedef struct lone {
 static lone lone_of(const zn_samples *s, int64_t i, double ratio)
 {
     int64_t offset[8];
-    const int value = zn_sample(s, i), before = i % s->row >= 3 ? zn_sample(s, i - 3) : value;
+    const int value = zn_sample_at(s, i), before = i % s->row >= 3 ? zn_sample_at(s, i - 3) : value;
     lone r = { 0, s->top, 0 };
     if (abs(value - before) <= least_gap * s->top / 255 || zn_sample_neighbours(s, i, offset) < 8)
         return r;
     for (int k = 0; k < 8; k++) {
-        const int v = zn_sample(s, i + offset[k]);
+        const int v = zn_sample_at(s, i + offset[k]);
         r.low = v < r.low ? v : r.low;
         r.high = v > r.high ? v : r.high;
     }
@@ -79,7 +79,7 @@ bool zn_random_impulses_suspected(const zn_samples *s)
             int64_t clipped = 0;
             for (int row = y; row < y + h; row++)
                 for (int64_t i = row * s->row + x * 3; i < row * s->row + (x + w) * 3; i++) {
-                    const int side = side_of_telling(s, i), value = zn_sample(s, i);
+                    const int side = side_of_telling(s, i), value = zn_sample_at(s, i);
                     all += side != 0;
                     above += side > 0;
                     quarter[value * (int64_t)QUARTERS / (s->top + 1)] += side != 0;

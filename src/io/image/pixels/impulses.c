@@ -21,7 +21,10 @@ typedef struct census {
     zn_cells by_isolated, by_extreme;
 } census;
 
-static bool is_extreme(const zn_samples *s, int64_t i) { return zn_sample(s, i) == 0 || zn_sample(s, i) == s->top; }
+static bool is_extreme(const zn_samples *s, int64_t i)
+{
+    return zn_sample_at(s, i) == 0 || zn_sample_at(s, i) == s->top;
+}
 
 /* ---- is it damaged? ---- */
 
@@ -30,10 +33,10 @@ static bool is_extreme(const zn_samples *s, int64_t i) { return zn_sample(s, i) 
 static bool is_isolated(const zn_samples *s, int64_t i)
 {
     int64_t offset[8];
-    const int value = zn_sample(s, i);
+    const int value = zn_sample_at(s, i);
     int low = s->top, high = 0, others = 0;
     for (int k = 0, n = zn_sample_neighbours(s, i, offset); k < n; k++) {
-        const int v = zn_sample(s, i + offset[k]);
+        const int v = zn_sample_at(s, i + offset[k]);
         if (v == value)
             return false;
         if (is_extreme(s, i + offset[k]))
@@ -51,7 +54,7 @@ static int equal_channels(const zn_samples *s, int64_t i)
 {
     int count = 0;
     for (int64_t c = i / 3 * 3; c < i / 3 * 3 + 3; c++)
-        count += zn_sample(s, c) == zn_sample(s, i);
+        count += zn_sample_at(s, c) == zn_sample_at(s, i);
     return count;
 }
 
@@ -66,7 +69,7 @@ static void count_cell(const zn_samples *s, zn_region cell, census *c)
             if (!is_isolated(s, i))
                 continue;
             isolated++;
-            c->isolated[zn_sample(s, i) > 0]++;
+            c->isolated[zn_sample_at(s, i) > 0]++;
             c->whole += equal_channels(s, i) == 3;
         }
     const int64_t all = (int64_t)cell.width * cell.height * 3;
@@ -108,7 +111,7 @@ static bool is_wrong(const zn_samples *s, int64_t i, double share, bool whole)
     if (!is_extreme(s, i))
         return false;
     for (int k = 0, n = zn_sample_neighbours(s, i, offset); k < n; k++)
-        equal += zn_sample(s, i + offset[k]) == zn_sample(s, i);
+        equal += zn_sample_at(s, i + offset[k]) == zn_sample_at(s, i);
     return equal + 1.5 * (equal_channels(s, i) - 1) < (whole ? 4.2 : 3) + 12 * share;
 }
 
