@@ -267,6 +267,28 @@ static void descriptions_follow_the_layers(void **state)
     zn_weights_close(w);
 }
 
+/* A key may occur twice: readers take the first description, and so does the copy. */
+static void one_description_is_copied(void **state)
+{
+    (void)state;
+    char text[2][200];
+    const uint8_t codes[4] = { 0 };
+    const float one = 1;
+    const zn_weight t[] = {
+        { .name = "small.weight", .dtype = ZN_F8_E4M3, .rank = 2, .shape = { 2, 2 }, .data = codes },
+        { .name = "small.weight_scale", .dtype = ZN_F32, .rank = 1, .shape = { 1 }, .data = &one },
+    };
+    for (int i = 0; i < 2; i++)
+        snprintf(text[i], sizeof text[i], "{\"layers\":{\"small\":{\"format\":\"float8_e4m3fn\",\"more\":\"%0*d\"}}}",
+                 100, i);
+    const zn_metadata m[] = { { "_quantization_metadata", text[0] }, { "_quantization_metadata", text[1] } };
+    assert_int_equal(zn_safetensors_write(in_folder("out.safetensors"), t, 2, m, 2), ZN_OK);
+    zn_weights *w = save_again(must_open(in_folder("out.safetensors")), ZN_I8);
+    assert_int_equal(zn_weights_metadata_count(w), 1);
+    assert_string_equal(zn_weights_metadata(w, m[0].key), text[0]);
+    zn_weights_close(w);
+}
+
 static void eight_bits_refused(void **state)
 {
     (void)state;
@@ -336,11 +358,17 @@ static void full_disk(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(copies_are_exact),    cmocka_unit_test(conversion),
-        cmocka_unit_test(large_conversion),    cmocka_unit_test(eight_bits_outputs_last),
-        cmocka_unit_test(eight_bits),          cmocka_unit_test(eight_bits_refused),
-        cmocka_unit_test(eight_bits_floating), cmocka_unit_test(descriptions_follow_the_layers),
-        cmocka_unit_test(hard_names),          cmocka_unit_test(refused_tensors),
+        cmocka_unit_test(copies_are_exact),
+        cmocka_unit_test(conversion),
+        cmocka_unit_test(large_conversion),
+        cmocka_unit_test(eight_bits_outputs_last),
+        cmocka_unit_test(eight_bits),
+        cmocka_unit_test(eight_bits_refused),
+        cmocka_unit_test(eight_bits_floating),
+        cmocka_unit_test(descriptions_follow_the_layers),
+        cmocka_unit_test(one_description_is_copied),
+        cmocka_unit_test(hard_names),
+        cmocka_unit_test(refused_tensors),
         cmocka_unit_test(full_disk),
     };
     return cmocka_run_group_tests(tests, make_folder, drop_folder);

@@ -19,6 +19,9 @@ enum {
     LARGEST_KERNEL = 11 /* side of a convolution's */
 };
 
+/* The metadata of ComfyUI's newer files that describe their layers (scaled.h). */
+static const char described_layers[] = "_quantization_metadata";
+
 typedef enum way { KEEP, CONVERT, UNPACK, QUANTISE, SCALES } way;
 
 typedef struct item {
@@ -34,7 +37,7 @@ typedef struct work {
     zn_arena names;
     zn_metadata *metadata;
     int64_t metadata_count;
-    zn_json_out described;  /* of them, that of ComfyUI's layers, if it changes */
+    zn_json_out described;  /* the description of ComfyUI's layers among them */
     float *floats, *scales; /* a row or a chunk; of a weight */
     void *narrow;           /* the same as floats in another dtype */
 } work;
@@ -127,8 +130,7 @@ static int describe_layers(work *k, const zn_json_node *layers, int convert, zn_
     return kept;
 }
 
-/* The description of all layers in ComfyUI's newer files (scaled.h), without those that the copy has in another form.
- */
+/* Copies the description of ComfyUI's layers without those that the copy has in another form. Called once. */
 static zn_status plan_description(work *k, const zn_metadata *m, int convert, zn_dtype dtype)
 {
     zn_json doc;
@@ -158,12 +160,13 @@ static zn_status plan_description(work *k, const zn_metadata *m, int convert, zn
 
 static zn_status plan_metadata(work *k, int convert, zn_dtype dtype)
 {
+    const char *first = zn_weights_metadata(k->w, described_layers); /* readers ignore others of this key */
     for (int64_t i = 0; i < k->w->metadata_count; i++) {
         const zn_metadata *m = &k->w->metadata[i];
-        if (convert && strcmp(m->key, "_quantization_metadata") == 0)
-            ZN_TRY(plan_description(k, m, convert, dtype));
-        else
+        if (!convert || strcmp(m->key, described_layers) != 0)
             k->metadata[k->metadata_count++] = *m;
+        else if (m->value == first)
+            ZN_TRY(plan_description(k, m, convert, dtype));
     }
     return ZN_OK;
 }
