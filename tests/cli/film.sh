@@ -144,6 +144,11 @@ else
 fi
 run whole.mkv -o none.mkv
 grep -q -E 'cut off|could not be decoded' err.txt && fail "remarks on a whole film: $(cat err.txt)"
+for kind in mkv mp4; do # the first frame is shown after five seconds, from which the duration does not count
+    make_film -i plain.mp4 -c copy -output_ts_offset 5 late.$kind
+    run late.$kind -o none.mkv
+    grep -q -E 'cut off|could not be decoded' err.txt && fail "remarks on a film that begins late: $(cat err.txt)"
+done
 
 # Refused before the work.
 refuse() { "$zenith" reconstruct -m "$model" "${@:2}" 2>err.txt >/dev/null && fail "accepted: ${*:2}"; grep -q "$1" err.txt || fail "${*:2}: $(cat err.txt)"; }

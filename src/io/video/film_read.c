@@ -148,10 +148,10 @@ static void note_end(zn_film *f)
 {
     const AVPacket *p = f->packet;
     const int64_t begin = p->pts != AV_NOPTS_VALUE ? p->pts : p->dts;
-    if (begin == AV_NOPTS_VALUE)
+    int64_t end;
+    if (begin == AV_NOPTS_VALUE || __builtin_add_overflow(begin, p->duration, &end))
         return;
-    const int64_t end =
-        zn_ff.av_rescale_q(begin + p->duration, f->format->streams[p->stream_index]->time_base, AV_TIME_BASE_Q);
+    end = zn_ff.av_rescale_q(end, f->format->streams[p->stream_index]->time_base, AV_TIME_BASE_Q);
     f->played = end > f->played ? end : f->played;
 }
 
@@ -259,14 +259,14 @@ void zn_film_intervals(const zn_film *f, double *shortest, double *longest)
     *longest = (double)f->longest * tick;
 }
 
-/* Only a duration that the file states: others are those of the packets that are there. */
+/* Only for a duration that the file states: FFmpeg derives others from the packets that it finds. It is counted from 0,
+ * also where the first image comes later. */
 static double missing_seconds(const zn_film *f)
 {
     const AVFormatContext *format = f->format;
     if (!f->ended || format->duration_estimation_method != AVFMT_DURATION_FROM_STREAM || format->duration <= 0)
         return 0;
-    const int64_t start = format->start_time != AV_NOPTS_VALUE ? format->start_time : 0;
-    const int64_t missing = start + format->duration - f->played;
+    const int64_t missing = format->duration - f->played;
     return missing >= AV_TIME_BASE ? (double)missing / AV_TIME_BASE : 0;
 }
 
