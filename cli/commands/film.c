@@ -66,15 +66,11 @@ static int tell(void *user, int64_t number, int64_t total)
     return progress_tick(&s->bar, 0);
 }
 
+static void print_remark(void *user, const char *text) { note(user, "%s", text); }
+
 void remark_on_film(const options *o, const char *path, const film_faults *faults)
 {
-    const int one = faults->damaged == 1;
-    if (faults->damaged)
-        note(o, "%s: %lld frame%s of it could not be decoded without errors: parts of %s are wrong", path,
-             (long long)faults->damaged, one ? "" : "s", one ? "it" : "them");
-    if (faults->missing > 0)
-        note(o, "%s: the file ends %.1f seconds before the duration that it states: it seems to be cut off", path,
-             faults->missing);
+    film_report_faults(faults, path, print_remark, (void *)o);
 }
 
 /* What a reader of the result might miss. */

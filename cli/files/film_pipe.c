@@ -6,6 +6,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+void film_report_faults(const film_faults *faults, const char *name, film_remark_fn tell, void *user)
+{
+    const int one = faults->damaged == 1;
+    if (faults->damaged) {
+        char *text = must_print("%s: %lld frame%s of it could not be decoded without errors: parts of %s are wrong",
+                                name, (long long)faults->damaged, one ? "" : "s", one ? "it" : "them");
+        tell(user, text);
+        free(text);
+    }
+    if (faults->missing > 0) {
+        char *text =
+            must_print("%s: the file ends %.1f seconds before the duration that it states: it seems to be cut off",
+                       name, faults->missing);
+        tell(user, text);
+        free(text);
+    }
+}
+
 int clip_step(const zn_model_info *info) { return info->clip_frames ? info->clip_frames : 1; }
 
 zn_status film_begin(film_pipe *p)

@@ -21,6 +21,10 @@ typedef struct film_faults {
     double missing;  /* seconds by which the file ends too early */
 } film_faults;
 
+/* Calls `tell` with a sentence on each fault of the video called `name`. */
+typedef void (*film_remark_fn)(void *user, const char *text);
+void film_report_faults(const film_faults *faults, const char *name, film_remark_fn tell, void *user);
+
 typedef struct film_pipe {
     /* set by the caller */
     const char *input, *output; /* output NULL: the results are only measured */

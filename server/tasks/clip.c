@@ -36,9 +36,12 @@ static zn_status encode_file(sv_job *job, zn_video *v, const sv_file *file, zn_l
     const uint8_t *b = job->o.background;
     const zn_image_read_options reading = { .background = { b[0], b[1], b[2] },
                                             .max_pixels = job->server->settings->most_pixels };
+    film_faults faults = { 0 };
     if (is_video_file(file->name))
         ZN_TRY(sv_film_limit(job, file));
-    return encode_frames(v, file->path, &reading, clip, count, NULL, NULL, NULL);
+    ZN_TRY(encode_frames(v, file->path, &reading, clip, count, NULL, NULL, &faults));
+    sv_film_remarks(job, file, &faults);
+    return ZN_OK;
 }
 
 static void encode_facts(json *j, const zn_latent *clip, int count, double ms)

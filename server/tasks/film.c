@@ -50,6 +50,13 @@ static void facts(sv_job *job, const film_pipe *p, double ms)
     json_real(j, "time_ms", ms);
 }
 
+static void remark(void *user, const char *text) { sv_job_remark(user, "%s", text); }
+
+void sv_film_remarks(sv_job *job, const sv_file *file, const film_faults *faults)
+{
+    film_report_faults(faults, file->name, remark, job);
+}
+
 zn_status sv_film(sv_job *job, sv_engine *e, int i, int measure, sv_film_fn process)
 {
     ZN_TRY(zn_film_check("video.mp4"));
@@ -75,6 +82,8 @@ zn_status sv_film(sv_job *job, sv_engine *e, int i, int measure, sv_film_fn proc
         status = sv_job_keep_result(job, p.width, p.height);
     if (status == ZN_OK && i == 0)
         facts(job, &p, now_ms() - start);
+    if (status == ZN_OK)
+        sv_film_remarks(job, &job->files[i], &p.faults);
     if (status == ZN_OK && *p.left_out)
         sv_job_remark(job, "%s: MP4 cannot hold its %s, which is left out", job->files[i].name, p.left_out);
     film_free(&p);

@@ -30,5 +30,7 @@ typedef zn_status (*sv_film_fn)(sv_job *job, sv_engine *e, film_pipe *p);
 ZN_MUST_USE zn_status sv_film(sv_job *job, sv_engine *e, int i, int measure, sv_film_fn process);
 /* Refuses a video whose images, or results, have more pixels than the server allows. */
 ZN_MUST_USE zn_status sv_film_limit(const sv_job *job, const sv_file *file);
+/* Adds what was wrong with a video to the job's remarks. */
+void sv_film_remarks(sv_job *job, const sv_file *file, const film_faults *faults);
 
 #endif

@@ -128,10 +128,25 @@ def test_films():
     program("restore", "film.mp4", "-o", "clean.mp4")
     same(server.result(job), content("clean.mp4"), "a restored video")
     assert "for images" in server.job("restore", ["film.mp4"], "failed", reference=("photo.png", content("photo.png")))["error"]
+    cut_film()
     tool("makeimage", "wide.png", "1600", "1200")
     program("encode", "--clip", "wide.png", "-m", "zenith-r", "-o", "wide.safetensors")
     program("decode", "wide.safetensors", "-o", "wide.mp4")
     assert "limit of" in server.job("clip", ["wide.mp4"], "failed", model="zenith-r", options={"to": "video"})["error"]
+
+
+def cut_film():
+    """The images that are left are used, and a remark says how much is missing."""
+    for n in range(8):
+        tool("makeimage", f"film{n}.png", "96", "64", str(n))
+    program("encode", "--clip", *[f"film{n}.png" for n in range(8)], "-m", "zenith-r", "-o", "eight.safetensors")
+    program("decode", "eight.safetensors", "-m", "zenith-r", "--rate", "1", "-o", "whole.mkv")
+    with open(path("cut.mkv"), "wb") as f:
+        f.write(content("whole.mkv")[: len(content("whole.mkv")) * 2 // 3])
+    for to in ("video", "latent"):
+        for name, count in (("whole.mkv", 0), ("cut.mkv", 1)):
+            remarks = server.job("clip", [name], model="zenith-r", options={"to": to})["remarks"]
+            same(len([r for r in remarks if r.startswith(f"{name}: the file ends ")]), count, f"remarks on {name}: {remarks}")
 
 
 def test_json_inputs():
