@@ -132,6 +132,7 @@ static zn_status code(sv_job *job, sv_engine *e, film_pipe *p)
 {
     zn_video *v;
     ZN_TRY(open_video(job, e, &v));
+    zn_video_use_both(v);
     const zn_status status = film_code(p, v, clip_step(e->info));
     zn_video_free(v);
     return status;

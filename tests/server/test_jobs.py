@@ -129,6 +129,7 @@ def test_films():
     same(server.result(job), content("clean.mp4"), "a restored video")
     assert "for images" in server.job("restore", ["film.mp4"], "failed", reference=("photo.png", content("photo.png")))["error"]
     cut_film()
+    both_parts_of_a_video_share_the_memory()
     tool("makeimage", "wide.png", "1600", "1200")
     program("encode", "--clip", "wide.png", "-m", "zenith-r", "-o", "wide.safetensors")
     program("decode", "wide.safetensors", "-o", "wide.mp4")
@@ -147,6 +148,21 @@ def cut_film():
         for name, count in (("whole.mkv", 0), ("cut.mkv", 1)):
             remarks = server.job("clip", [name], model="zenith-r", options={"to": to})["remarks"]
             same(len([r for r in remarks if r.startswith(f"{name}: the file ends ")]), count, f"remarks on {name}: {remarks}")
+
+
+def both_parts_of_a_video_share_the_memory():
+    """The encoder leaves the decoder what it needs: the least that a job names is enough. A job has half of the memory."""
+    for n in range(5):
+        tool("makeimage", f"large{n}.png", "320", "192", str(n))
+    program("encode", "--clip", *[f"large{n}.png" for n in range(5)], "-m", "zenith-r", "-o", "large.safetensors")
+    program("decode", "large.safetensors", "-m", "zenith-r", "--rate", "10", "-o", "large.mp4")
+    mib = 128
+    for expect in ("failed", "done"):
+        small = Server("--memory", f"{2 * mib}M", "--workers", "1")
+        job = small.job("clip", ["large.mp4"], expect, model="random:taew2_1", options={"to": "video"})
+        small.process.terminate()
+        if expect == "failed":
+            mib = int(re.search(r"the least is (\d+) MiB", job["error"]).group(1))
 
 
 def test_json_inputs():
