@@ -175,7 +175,7 @@ static zn_status judge(course *c, const float *cond, int index, double *score)
     return status;
 }
 
-/* Image i. cond and noise have room for its condition and noise. */
+/* Image i. cond and noise: buffers for its condition and noise. */
 static zn_status edit_image(course *c, const parts *p, change *to, int i, float *cond, float *noise)
 {
     zn_image *image = NULL;

@@ -53,7 +53,8 @@ static const zn_weight *bias_beside(const zn_weights *file, const char *weight)
     return zn_weights_find(file, name);
 }
 
-/* One after the other, and along each axis one kernel at most: then zeros beyond the border are the product's too. */
+/* Whether the factors can run in this order. Along each axis one of them at most has a kernel: only then does padding
+ * with zeros mean the same for the chain and for the product. */
 static bool is_chain(const zn_weight *const *w, int count, kernel *whole)
 {
     *whole = kernel_of(w[0]);
@@ -178,7 +179,7 @@ zn_status zn_factored_find(const zn_weights *file, const char *layer, int64_t ou
         f->whole.shape[a] = k.side[AXES - f->whole.rank + a];
     const zn_weight *own = bias_beside(file, f->name);
     if (own && f->bias[count - 1])
-        return ZN_FAIL(ZN_EFORMAT, "'%s' has a bias of its own beside that of its last factor", layer);
+        return ZN_FAIL(ZN_EFORMAT, "'%s' has two biases: its own, and that of its last factor", layer);
     if (own)
         f->bias[count - 1] = own;
     return ZN_OK;
@@ -254,8 +255,8 @@ static zn_status read_factor(const zn_weights *file, const zn_weight *w, float *
     return status;
 }
 
-/* Where tap t of a kernel is among those of the product. */
-static int64_t place_of(int64_t t, const kernel *k, const kernel *whole)
+/* The index of tap t of a kernel among the taps of the product. */
+static int64_t tap_in_product(int64_t t, const kernel *k, const kernel *whole)
 {
     const int64_t column = t % k->side[2], row = t / k->side[2] % k->side[1], frame = t / k->side[2] / k->side[1];
     return (frame * whole->side[1] + row) * whole->side[2] + column;
@@ -270,7 +271,7 @@ static void multiply(const float *a, const kernel *ka, const float *b, const ker
             for (int64_t t = 0; t < tb; t++) {
                 const float factor = b[(o * kb->in + r) * tb + t];
                 for (int64_t u = 0; u < ta; u++) {
-                    float *to = y + o * ka->in * taps + place_of(t, kb, whole) + place_of(u, ka, whole);
+                    float *to = y + o * ka->in * taps + tap_in_product(t, kb, whole) + tap_in_product(u, ka, whole);
                     const float *from = a + r * ka->in * ta + u;
                     for (int64_t i = 0; i < ka->in; i++)
                         to[i * taps] += factor * from[i * ta];

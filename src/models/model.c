@@ -130,7 +130,7 @@ static zn_status note_splits(zn_model *m, zn_part part, const zn_value_source *f
         zn_split split;
         if (!may_be_split(n))
             continue;
-        if (zn_value_find(m, from, n, &values) != ZN_OK || !values.chain.count || /* what is missing is told later */
+        if (zn_value_find(m, from, n, &values) != ZN_OK || !values.chain.count || /* add_part reports what is missing */
             !zn_factored_split(&values.chain, &split))
             continue;
         status = zn_splits_add(&m->splits, &m->arena, n->name, &split);

@@ -123,7 +123,7 @@ static bool may_stay_in_file(const zn_model *m, const zn_model_parameter *p)
     return (m->arch->can & ZN_CLIPS) && p->file && zn_shape_count(p->shape) >= LEAST && dense;
 }
 
-/* Gives back the values of a parameter if its file is still there for reading them; p->data may be NULL already. */
+/* Frees the values of a parameter that can be read from its file again; p->data may already be NULL. */
 static zn_status release(zn_model *m, zn_model_parameter *p)
 {
     const zn_weights *file;

@@ -23,7 +23,7 @@ typedef struct zn_stored_value {
 /* What a file calls a parameter. */
 void zn_value_name(const zn_model *m, const zn_naming *naming, const zn_node *n, char *name, size_t size);
 
-/* What is stored of a parameter, of the right shape; so memory is only taken for what the file really holds. */
+/* Finds what a file stores for a parameter and checks its shape, before any memory is allocated for it. */
 ZN_MUST_USE zn_status zn_value_find(const zn_model *m, const zn_value_source *from, const zn_node *n,
                                     zn_stored_value *out);
 

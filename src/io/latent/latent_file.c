@@ -88,7 +88,7 @@ zn_status zn_latent_append(zn_latent **clip, const zn_latent *more)
     float *data = zn_realloc(z->data, (before + count) * sizeof *data);
     if (!data)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a clip of %d latent frames", had + frames);
-    z->data = data; /* and more's, where it is the same clip */
+    z->data = data; /* also that of `more`, if it is *clip */
     memcpy(data + before, more->data, count * sizeof *data);
     z->frames = had + frames;
     z->grey = z->grey && more->grey;

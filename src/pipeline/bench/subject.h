@@ -23,7 +23,7 @@ void zn_subject_free(zn_subject *s);
 void zn_subject_fill(zn_subject *s, uint64_t seed);
 ZN_MUST_USE zn_status zn_subject_run(zn_subject *s);
 
-/* As zn_runner_ has them. */
+/* The same as those of a runner (pipeline/codec/runner.h). */
 double zn_subject_flops(const zn_subject *s);
 double zn_subject_coarse(const zn_subject *s);
 const char *zn_subject_plan(const zn_subject *s);

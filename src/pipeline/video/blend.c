@@ -18,12 +18,12 @@ zn_status zn_blend_check(int side)
 
 zn_status zn_blend_add(zn_blend *b, zn_shape frame, const zn_clip_options *o, float **out)
 {
-    /* A buffer that grows is there twice; what of it holds no image yet takes no memory. */
+    /* While the buffer grows, its old copy exists too. Pages without an image take no memory yet. */
     const int64_t size = zn_shape_count(frame), copied = b->count == b->capacity ? b->count : 0;
     if (o->memory && o->held + sizeof *b->frames * (size_t)(size * (copied + b->count + 1)) > o->memory)
         return ZN_FAIL(ZN_ELIMIT,
-                       "a memory budget of %.6g MiB is too small for more than %lld images of %lldx%lld in tiles that "
-                       "are blended: all of them are in memory, which they are not without --blend",
+                       "a memory budget of %.6g MiB is too small for more than %lld images of %lldx%lld in blended "
+                       "tiles, which keep all images in memory: give more, or do not blend tiles",
                        (double)o->memory / (1 << 20), (long long)b->count, (long long)frame.dim[2],
                        (long long)frame.dim[1]);
     if (b->count == b->capacity) {
