@@ -28,6 +28,7 @@ static kernel kernel_of(const zn_weight *w)
 }
 
 static int64_t taps_of(const kernel *k) { return k->side[0] * k->side[1] * k->side[2]; }
+static int64_t elements(const kernel *k) { return k->out * k->in * taps_of(k); }
 
 /* ---- which tensors, and in which order ---- */
 
@@ -198,14 +199,14 @@ bool zn_factored_split(const zn_factored *f, zn_split *out)
         const bool taps = k.side[0] == 1 || k.side[0] == 3, sides = k.side[1] == 1 || k.side[1] == 3;
         if (!taps || !sides || k.side[1] != k.side[2] || (w->rank == 4 && k.side[1] > 1))
             return false;
-        needed += k.out * k.in * taps_of(&k);
+        needed += elements(&k);
         out->link[i] = (zn_link){ .taps = (int)k.side[0],
                                   .side = (int)k.side[1],
                                   .out = (int)k.out,
                                   .weight = w->name,
                                   .bias = f->bias[i] ? f->bias[i]->name : NULL };
     }
-    return needed < whole.out * whole.in * taps_of(&whole);
+    return needed < elements(&whole);
 }
 
 zn_status zn_splits_add(zn_splits *s, zn_arena *arena, const char *weight, const zn_split *split)
@@ -279,10 +280,31 @@ static void multiply(const float *a, const kernel *ka, const float *b, const ker
             }
 }
 
+/* A product of the first factors may take no more memory than the layer or what the file holds: a few megabytes could
+ * ask for a terabyte through a million channels between two factors. */
+static zn_status check_between(const zn_factored *f)
+{
+    int64_t stored = 0;
+    const kernel whole = kernel_of(&f->whole);
+    kernel first;
+    for (int i = 0; i < f->count; i++) {
+        const kernel k = kernel_of(f->weight[i]);
+        stored += elements(&k);
+    }
+    is_chain(f->weight, f->count - 1, &first);
+    return elements(&first) <= stored || elements(&first) <= elements(&whole)
+               ? ZN_OK
+               : ZN_FAIL(ZN_EUNSUPPORTED,
+                         "the factors of '%s' have %lld channels between them, too many for a layer from "
+                         "%lld channels to %lld",
+                         f->name, (long long)first.out, (long long)whole.in, (long long)whole.out);
+}
+
 zn_status zn_factored_multiply(const zn_weights *file, const zn_factored *f, zn_shape shape, zn_layout layout,
                                float *out)
 {
     ZN_TRY(zn_weight_check_shape(&f->whole, shape, layout));
+    ZN_TRY(check_between(f));
     float *product, *next = NULL, *made;
     kernel ka = kernel_of(f->weight[0]);
     ZN_TRY(read_factor(file, f->weight[0], &product));
@@ -292,7 +314,7 @@ zn_status zn_factored_multiply(const zn_weights *file, const zn_factored *f, zn_
         kernel whole;
         is_chain(f->weight, i + 1, &whole);
         ZN_TRY_DONE(read_factor(file, f->weight[i], &next));
-        made = zn_calloc((size_t)(whole.out * whole.in * taps_of(&whole)), sizeof *made);
+        made = zn_calloc((size_t)elements(&whole), sizeof *made);
         if (!made) {
             status = ZN_FAIL(ZN_ENOMEM, "out of memory for '%s'", f->name);
             goto done;
@@ -306,7 +328,7 @@ zn_status zn_factored_multiply(const zn_weights *file, const zn_factored *f, zn_
     }
     zn_weight whole = f->whole;
     whole.data = product;
-    whole.bytes = sizeof *product * (size_t)(ka.out * ka.in * taps_of(&ka));
+    whole.bytes = sizeof *product * (size_t)elements(&ka);
     status = zn_weight_import(&whole, shape, layout, out);
 done:
     zn_free(next);

@@ -469,6 +469,26 @@ static void a_factor_that_cannot_be_read_is_an_error(void **state)
     }
 }
 
+/* What a file asks for is not more than it holds, or than the layer takes. */
+static void many_channels_between_factors_are_refused(void **state)
+{
+    (void)state;
+    for (int64_t between = 8; between <= 4096; between *= 512) {
+        zn_weights *w;
+        zn_factored f;
+        float out[8 * 16];
+        add_tensor("a.b", ".0.weight", ZN_SHAPE(1, 16));
+        add_tensor("a.b", ".1.weight", ZN_SHAPE(between, 1));
+        add_tensor("a.b", ".2.weight", ZN_SHAPE(8, between));
+        write_tensors();
+        assert_int_equal(zn_weights_open(path, &w), ZN_OK);
+        assert_int_equal(zn_factored_find(w, "a.b", 8, 16, &f), ZN_OK);
+        assert_int_equal(zn_factored_multiply(w, &f, ZN_SHAPE(1, 1, 16, 8), ZN_LAYOUT_CONV, out),
+                         between > 8 ? ZN_EUNSUPPORTED : ZN_OK);
+        zn_weights_close(w);
+    }
+}
+
 /* One bad layer of a decoder: the sentence names it. */
 static void a_decoder_with_a_bad_chain_is_refused(void **state)
 {
@@ -518,6 +538,7 @@ int main(void)
         cmocka_unit_test(what_makes_no_convolution_is_refused),
         cmocka_unit_test(a_bias_in_front_of_a_kernel_is_not_moved),
         cmocka_unit_test(a_factor_that_cannot_be_read_is_an_error),
+        cmocka_unit_test(many_channels_between_factors_are_refused),
         cmocka_unit_test(failing_memory_is_an_error),
         cmocka_unit_test(a_decoder_with_a_bad_chain_is_refused),
     };
