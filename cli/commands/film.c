@@ -27,7 +27,8 @@ int film_check_input(const options *o)
     return !o->output || !is_video_file(o->output) || is_folder(o->output) || names_video(o)
                ? 0
                : usage_error(o->command->name,
-                             "'%s' is a video, and so must be the input, a file: .mp4, .mkv, .mov or .webm, not '%s'",
+                             "the result '%s' is a video, so the input must be a video file (.mp4, .mkv, .mov or "
+                             ".webm), not '%s'",
                              o->output, name_of_kept(o->files[0]));
 }
 
@@ -39,7 +40,7 @@ static int film_check(const options *o)
     if (o->file_count > 1)
         return usage_error(verb, "a video is processed alone: give one file");
     if (o->output && !is_video_file(o->output))
-        return usage_error(verb, "'%s' is a video, and so must be the result: .mp4, .mkv, .mov or .webm, not '%s'",
+        return usage_error(verb, "'%s' is a video, so the result must be one too (.mp4, .mkv, .mov or .webm), not '%s'",
                            o->files[0], o->output);
     if (o->output && same_file(o->output, o->files[0]))
         return usage_error(verb, "the result would replace the input '%s'", o->files[0]);

@@ -152,8 +152,8 @@ done
 
 # Refused before the work.
 refuse() { "$zenith" reconstruct -m "$model" "${@:2}" 2>err.txt >/dev/null && fail "accepted: ${*:2}"; grep -q "$1" err.txt || fail "${*:2}: $(cat err.txt)"; }
-refuse 'so must be the result' plain.mp4 -o plain.png
-refuse "'back.mp4' is a video, and so must be the input" - -o back.mp4 </dev/null
+refuse 'so the result must be one too' plain.mp4 -o plain.png
+refuse "the result 'back.mp4' is a video, so the input must be a video file" - -o back.mp4 </dev/null
 refuse 'a video is processed alone' plain.mp4 varying.mkv -o out
 refuse 'would replace the input' plain.mp4 -o ./plain.mp4
 exit $failures
