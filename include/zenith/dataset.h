@@ -45,7 +45,8 @@ typedef struct zn_dataset_build_options {
     int threads;             /* 0: one for each CPU */
     zn_ranks *ranks;         /* processes that share the work; rank 0 writes and gets the result. NULL: one process */
     zn_skipped_fn skipped;   /* may be NULL; called from the calling thread, in the order of the photos, on rank 0 */
-    zn_skipped_fn damaged;   /* the same for videos of which a part is damaged or missing: the rest is used */
+    zn_skipped_fn damaged;   /* the same for videos that are used although a part is damaged or missing; `why` does not
+                              * name them */
     zn_progress_fn progress; /* may be NULL */
     void *user;
 } zn_dataset_build_options;
