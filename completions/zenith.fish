@@ -131,7 +131,7 @@ complete -c zenith -n '__zenith_command_is decode reconstruct restore upscale ed
 complete -c zenith -n '__zenith_command_is decode reconstruct restore upscale edit interpolate sample generate dataset' -l quality -x -d 'quality of JPEG and lossy WebP, 1 to 100 (92; in data sets 95)'
 complete -c zenith -n '__zenith_command_is decode reconstruct restore upscale edit interpolate sample generate dataset' -l lossless -d 'write lossless WebP'
 complete -c zenith -n '__zenith_command_is decode' -l bits -x -a '8 16' -d 'bits per sample; 16 only for PNG (8)'
-complete -c zenith -n '__zenith_command_is decode interpolate' -l rate -x -d 'frame rate of a video (24)'
+complete -c zenith -n '__zenith_command_is decode interpolate' -l rate -x -d 'frame rate of a video, such as 25, 23.976 or 30000/1001 (24)'
 complete -c zenith -n '__zenith_command_is encode reconstruct restore upscale edit interpolate generate compare' -l background -x -d 'colour under transparent pixels (000000)'
 complete -c zenith -n '__zenith_command_is reconstruct restore upscale' -l strip -d 'do not copy EXIF and XMP metadata to the result'
 complete -c zenith -n '__zenith_command_is generate' -l strip -d 'do not store prompt and settings in the image'

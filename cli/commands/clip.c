@@ -218,7 +218,7 @@ static zn_status write_single(album *a, const zn_image *picture)
 
 static zn_status write_to_film(album *a, const zn_image *picture)
 {
-    const int rate = a->s->o->rate ? a->s->o->rate : 24;
+    const double rate = a->s->o->rate > 0 ? a->s->o->rate : 24;
     zn_status status = ZN_OK;
     if (!a->film)
         status = zn_film_create(a->item->output, picture->width, picture->height, rate, &a->film);

@@ -39,7 +39,7 @@ static int check_build(const options *o)
             return usage_error("dataset", "the result would replace the input '%s'", o->files[i]);
     if (o->clips && o->crops)
         return usage_error("dataset", "--crops are squares of photos: leave them out with --clips");
-    if (o->rate && !o->clips)
+    if (o->rate > 0 && !o->clips)
         return usage_error("dataset", "--rate is for --clips");
     if (o->format && strcmp(o->format, "png") && strcmp(o->format, "jpg") && strcmp(o->format, "webp"))
         return usage_error("dataset", "cannot store '%s' images, only png, jpg or webp", o->format);
@@ -232,7 +232,7 @@ static int check_options(const options *o, const char *action, int bit)
         { "crops", o->crops != 0, BUILD },
         { "clips", o->clips != 0, BUILD },
         { "force", o->force, BUILD },
-        { "rate", o->rate != 0, BUILD },
+        { "rate", o->rate > 0, BUILD },
         { "count", o->count != 0, SHOW },
         { "heldout", o->heldout != 0, INFO },
         { "format", o->format != NULL, BUILD },

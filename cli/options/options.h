@@ -56,13 +56,14 @@ typedef struct options {
     const char *noise_seed, *guidance, *shift, *strength, *eta; /* valid numbers; NULL: not given */
     const char *loras[MOST_LORAS + 1];                          /* all --lora values; ends with NULL */
     const char *settings[MOST_SETTINGS + 1];                    /* all --set values; ends with NULL */
-    int threads, tile, runs, quality, bits, rate, clips;
+    int threads, tile, runs, quality, bits, clips;
     int side, crops, count, heldout, frames, edits, most;
     int precision, part, dtype, task; /* zn_precision, zn_part, zn_dtype, zn_task */
     int lpips;                        /* zn_lpips */
     int scale;                        /* of upscale: 2 or 4; of reconstruct: 1 to 16 */
     int points;                       /* of sample */
     double share;                     /* of reconstruct and generate: above 0, up to 1 */
+    double rate;                      /* frames per second */
     int size[2];                      /* width, height */
     uint8_t background[3];
     size_t memory;

@@ -131,7 +131,25 @@ int value_sampling_steps(const char *text, void *field)
 int value_runs(const char *text, void *field) { return whole_int(text, 1, 100000, field); }
 int value_side(const char *text, void *field) { return whole_int(text, 8, 4096, field); }
 int value_clips(const char *text, void *field) { return whole_int(text, 1, 1024, field); }
-int value_rate(const char *text, void *field) { return whole_int(text, 1, 1000, field); }
+
+/* Frames per second: 24, 29.97 or, as NTSC's rates are defined, 30000/1001. */
+int value_rate(const char *text, void *field)
+{
+    char *end;
+    double rate = strtod(text, &end);
+    if (*text == '+' || *text == '-' || isspace((unsigned char)*text) || end == text)
+        return 0;
+    if (*end == '/') {
+        int parts;
+        if (!whole_int(end + 1, 1, 1000000, &parts))
+            return 0;
+        rate /= parts;
+        end += strlen(end);
+    }
+    *(double *)field = rate;
+    return !*end && rate >= 1 && rate <= 1000;
+}
+
 int value_count(const char *text, void *field) { return whole_int(text, 1, 10000, field); }
 int value_frames(const char *text, void *field) { return whole_int(text, 2, 10000, field); }
 int value_percent(const char *text, void *field) { return whole_int(text, 1, 99, field); }

@@ -24,7 +24,7 @@ int value_sampling_steps(const char *text, void *field); /* int64_t, 1..1000 */
 int value_runs(const char *text, void *field);           /* int, 1..100000 */
 int value_side(const char *text, void *field);           /* int, 8..4096 */
 int value_clips(const char *text, void *field);          /* int, 1..1024 */
-int value_rate(const char *text, void *field);           /* int, 1..1000 */
+int value_rate(const char *text, void *field);           /* double, 1..1000 */
 int value_count(const char *text, void *field);          /* int, 1..10000 */
 int value_frames(const char *text, void *field);         /* int, 2..10000 */
 int value_percent(const char *text, void *field);        /* int, 1..99 */
