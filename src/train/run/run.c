@@ -105,14 +105,19 @@ static int loader_threads(const zn_run *r)
     return r->device ? threads : 1 + threads / 8;
 }
 
-/* Videos are cut from records that have enough frames. */
+/* Videos are cut from records that have enough frames. Without them, the frames of each would be one tall image. */
 static zn_status check_clips(const zn_run *r)
 {
     const int frames = r->recipe.frames;
     int most = 1;
-    for (int64_t i = 0; frames && i < zn_dataset_count(r->set); i++)
+    for (int64_t i = 0; i < zn_dataset_count(r->set); i++)
         most = zn_dataset_frames(r->set, i) > most ? zn_dataset_frames(r->set, i) : most;
-    if (!frames || most >= frames)
+    if (!frames && most > 1)
+        return ZN_FAIL(ZN_EINVALID,
+                       "%s holds clips, and the recipe learns from images: make a data set without --clips, "
+                       "or train a video autoencoder with frames: %d in the recipe (distill: --clips)",
+                       r->options.data, most);
+    if (most >= frames)
         return ZN_OK;
     return ZN_FAIL(ZN_EINVALID,
                    "%s has no clips of %d frames, which the recipe needs: make some with zenith dataset "

@@ -158,8 +158,9 @@ zn_status zn_trainer_divide(const zn_recipe *r, const zn_ranks *ranks, int *part
 {
     const int count = zn_ranks_count(ranks);
     if (r->batch % r->accumulate)
-        return ZN_FAIL(ZN_EINVALID, "a batch of %d does not divide into the %d parts of 'accumulate'", r->batch,
-                       r->accumulate);
+        return ZN_FAIL(ZN_EINVALID,
+                       "a batch of %d does not divide into the %d parts of 'accumulate': make it a multiple of %d",
+                       r->batch, r->accumulate, r->accumulate);
     *parts = r->accumulate;
     while (*parts % count)
         *parts += r->accumulate;

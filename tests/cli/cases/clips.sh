@@ -111,6 +111,10 @@ zenith distill --clips --teacher random:taesd --student student.yaml --data clip
 echo "no video teacher: $?"
 zenith train vae.yaml --set batch=3 --set accumulate=2 --data clips.lmdb -o bad
 echo "no such parts: $?"
+zenith train zenith-r --data clips.lmdb -o bad
+echo "images from clips: $?"
+zenith distill --teacher vae/model.safetensors --student student.yaml --set frames=0 --data clips.lmdb -o bad
+echo "students from clips: $?"
 zenith eval -q --clips -m vae/model.safetensors --data frames/a
 echo "images: $?"
 zenith eval -q -m vae/model.safetensors --data clips.lmdb
