@@ -4,6 +4,7 @@
 #include "commands/batch.h"
 #include "commands/clip.h"
 #include "commands/diffusion.h"
+#include "commands/film.h"
 #include "commands/latents.h"
 #include "files/standard.h"
 #include "options/model_names.h"
@@ -289,6 +290,8 @@ static int lacks_video(const options *o)
 
 int decode_run(const options *o)
 {
+    if (o->output && is_video_file(o->output) && film_check_settings(o))
+        return EXIT_USAGE;
     if (lacks_video(o))
         return EXIT_FAILURE;
     const batch b = {

@@ -3,6 +3,7 @@
 #include "commands/batch.h"
 #include "commands/clip.h"
 #include "commands/diffusion.h"
+#include "commands/film.h"
 #include "commands/latents.h"
 #include "files/encoded.h"
 #include "ui/report.h"
@@ -60,6 +61,8 @@ int encode_run(const options *o)
     if (o->clip && o->batch)
         return usage_error("encode",
                            "--clip encodes frames of one video and --batch separate images: give only one of them");
+    if (!o->clip && names_video(o))
+        return usage_error("encode", "a video is encoded with --clip");
     if (o->blend && !o->clip)
         return usage_error("encode", "--blend is for videos: it needs --clip");
     if (o->clip)

@@ -32,6 +32,14 @@ int film_check_input(const options *o)
                              o->output, name_of_kept(o->files[0]));
 }
 
+int film_check_settings(const options *o)
+{
+    return o->quality || o->lossless
+               ? usage_error(o->command->name, "%s is for images: the quality of videos cannot be set",
+                             o->quality ? "--quality" : "--lossless")
+               : 0;
+}
+
 /* Refuses what cannot work before anything is opened: the name of the result, or FFmpeg missing. Returns 0, or an exit
  * status after reporting the error. */
 static int film_check(const options *o)
@@ -42,8 +50,12 @@ static int film_check(const options *o)
     if (o->output && !is_video_file(o->output))
         return usage_error(verb, "'%s' is a video, so the result must be one too (.mp4, .mkv, .mov or .webm), not '%s'",
                            o->files[0], o->output);
+    if (o->output && is_folder(o->output))
+        return usage_error(verb, "'%s' is a folder: name the video to write in it", o->output);
     if (o->output && same_file(o->output, o->files[0]))
         return usage_error(verb, "the result would replace the input '%s'", o->files[0]);
+    if (film_check_settings(o))
+        return EXIT_USAGE;
     if (zn_film_check(o->output) != ZN_OK) {
         complain_about(o->output ? o->output : o->files[0]);
         return EXIT_FAILURE;

@@ -53,6 +53,14 @@ void zn_image_make_grey(zn_image *image)
 
 void zn_memory_free(void *bytes) { zn_free(bytes); }
 
+/* MP4 and MOV (boxes of which the first is named ftyp), Matroska and WebM (EBML), AVI. */
+static bool is_video(const zn_source *source)
+{
+    const uint8_t *b = source->bytes;
+    return source->size >= 12 && (!memcmp(b + 4, "ftyp", 4) || !memcmp(b, "\x1a\x45\xdf\xa3", 4) ||
+                                  (!memcmp(b, "RIFF", 4) && !memcmp(b + 8, "AVI ", 4)));
+}
+
 /* The picture, or with `alpha` its alpha. */
 static zn_status read_source(const zn_source *source, const zn_image_read_options *options, bool alpha, zn_image **out)
 {
@@ -64,6 +72,11 @@ static zn_status read_source(const zn_source *source, const zn_image_read_option
     if (!source->size)
         return ZN_FAIL(ZN_EFORMAT, "%s: the file is empty", source->name);
     const zn_image_format *format = zn_format_of_bytes(source->bytes, source->size);
+    if (!format && is_video(source))
+        return ZN_FAIL(ZN_EFORMAT,
+                       "%s: a video, not an image; videos are read from files whose names end in .mp4, .mov, "
+                       ".mkv, .webm or .avi",
+                       source->name);
     if (!format)
         return ZN_FAIL(ZN_EFORMAT, "%s: not an image of a known format (PNG, JPEG, WebP, HEIC, AVIF, TIFF, GIF, BMP)",
                        source->name);
