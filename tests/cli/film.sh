@@ -142,6 +142,18 @@ if "$zenith" reconstruct -m "$model" hit.mkv -o hit_out.mkv >out.txt 2>err.txt; 
 else
     fail "hit.mkv: $(cat err.txt)"
 fi
+# a packet that no decoder takes costs its own frame only
+make_film -i long.mp4 -t 1 -s 160x120 -c:v libx264 -preset ultrafast -g 250 -bf 0 second.mkv
+spoil='noise=amount=if(eq(n\,10)\,1)'
+if make_film -i second.mkv -c copy -bsf:v "$spoil" spoilt.mkv 2>none; then
+    run spoilt.mkv -o spoilt_out.mkv
+    grep -q 'could not be decoded without errors' err.txt || fail "not told of a spoilt packet: $(cat err.txt)"
+    [[ $(times spoilt_out.mkv | wc -l) -ge 20 ]] || fail "spoilt: $(times spoilt_out.mkv | wc -l) frames"
+fi
+make_film -i second.mkv -c copy -movflags +faststart second.mp4
+head -c $(($(wc -c <second.mp4) / 2)) second.mp4 >half.mp4
+run half.mp4 -o half_out.mp4
+grep -q 'half.mp4: the file ends 0\.[0-9] seconds before' err.txt || fail "not told that half of a second is missing: $(cat err.txt)"
 run whole.mkv -o none.mkv
 grep -q -E 'cut off|could not be decoded' err.txt && fail "remarks on a whole film: $(cat err.txt)"
 for kind in mkv mp4; do # the first frame is shown after five seconds, from which the duration does not count
@@ -154,6 +166,17 @@ done
 refuse() { "$zenith" reconstruct -m "$model" "${@:2}" 2>err.txt >/dev/null && fail "accepted: ${*:2}"; grep -q "$1" err.txt || fail "${*:2}: $(cat err.txt)"; }
 refuse 'so the result must be one too' plain.mp4 -o plain.png
 refuse "the result 'back.mp4' is a video, so the input must be a video file" - -o back.mp4 </dev/null
+refuse 'is for images' plain.mp4 -o back.mp4 --quality 50
+mkdir -p folder.mp4 && refuse 'is a folder' plain.mp4 -o folder.mp4
+make_film "${sound[@]}" -c:a aac sound.mp4 && refuse 'there is no video in the file, only audio' sound.mp4
+echo junk >junk.mp4 && refuse 'junk.mp4: not a video that FFmpeg can read' junk.mp4
+cp plain.mp4 plain.png && refuse 'plain.png: a video, not an image' plain.png
+"$zenith" encode -m "$model" plain.mp4 -o still.safetensors 2>err.txt && fail "encode takes a video without --clip"
+grep -q 'a video is encoded with --clip' err.txt || fail "encode without --clip: $(cat err.txt)"
+for rate in 30000/1001 23.976; do
+    "$zenith" decode -q -m "$mine" still.safetensors --rate $rate -o back.mp4 || fail "decode --rate $rate"
+    at_least "$(times back.mp4 | tail -1)" 0.3 && at_least 0.376 "$(times back.mp4 | tail -1)" || fail "--rate $rate: $(times back.mp4 | tail -1)"
+done
 refuse 'a video is processed alone' plain.mp4 varying.mkv -o out
 refuse 'would replace the input' plain.mp4 -o ./plain.mp4
 exit $failures

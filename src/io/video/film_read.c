@@ -58,10 +58,21 @@ static int orientation_of(const int32_t *m)
 
 bool zn_film_is_turned(const zn_film *f) { return f->orientation >= 5; }
 
+static int count_audio(const AVFormatContext *format)
+{
+    int count = 0;
+    for (unsigned i = 0; i < format->nb_streams; i++)
+        count += format->streams[i]->codecpar->codec_type == AVMEDIA_TYPE_AUDIO;
+    return count;
+}
+
 static zn_status open_decoder(zn_film *f)
 {
     const AVCodec *codec = NULL;
     f->stream = zn_ff.av_find_best_stream(f->format, AVMEDIA_TYPE_VIDEO, -1, -1, &codec, 0);
+    if (f->stream == AVERROR_STREAM_NOT_FOUND)
+        return ZN_FAIL(ZN_EFORMAT, "%s: there is no video in the file, only %s", f->path,
+                       count_audio(f->format) ? "audio" : "other data");
     if (f->stream < 0)
         return zn_ffmpeg_fail(f->path, "find images in it", f->stream);
     f->decoder = zn_ff.avcodec_alloc_context3(codec);
@@ -105,14 +116,6 @@ static int bits_of(enum AVPixelFormat format)
 int zn_film_bits(const zn_film *f)
 {
     return bits_of((enum AVPixelFormat)f->format->streams[f->stream]->codecpar->format);
-}
-
-static int count_audio(const AVFormatContext *format)
-{
-    int count = 0;
-    for (unsigned i = 0; i < format->nb_streams; i++)
-        count += format->streams[i]->codecpar->codec_type == AVMEDIA_TYPE_AUDIO;
-    return count;
 }
 
 /* Frames of the video by its packets: each holds one. The film is at its end then. */
@@ -170,6 +173,10 @@ static int feed(zn_film *f)
         note_end(f);
         if (ours)
             code = zn_ff.avcodec_send_packet(f->decoder, f->packet);
+        if (code == AVERROR_INVALIDDATA) { /* the packet is lost, as in players, and the film goes on */
+            f->damaged++;
+            code = 0;
+        }
         zn_ff.av_packet_unref(f->packet);
         if (ours || code < 0)
             return code;
@@ -260,14 +267,16 @@ void zn_film_intervals(const zn_film *f, double *shortest, double *longest)
 }
 
 /* Only for a duration that the file states: FFmpeg derives others from the packets that it finds. It is counted from 0,
- * also where the first image comes later. */
+ * also where the first image comes later. Up to a second may be the time of a last packet that states none, unless that
+ * is much of a short video. */
 static double missing_seconds(const zn_film *f)
 {
     const AVFormatContext *format = f->format;
     if (!f->ended || format->duration_estimation_method != AVFMT_DURATION_FROM_STREAM || format->duration <= 0)
         return 0;
     const int64_t missing = format->duration - f->played;
-    return missing >= AV_TIME_BASE ? (double)missing / AV_TIME_BASE : 0;
+    const int64_t least = format->duration / 4 < AV_TIME_BASE ? format->duration / 4 : AV_TIME_BASE;
+    return missing >= least && missing >= AV_TIME_BASE / 5 ? (double)missing / AV_TIME_BASE : 0;
 }
 
 void zn_film_faults(const zn_film *f, int64_t *damaged, double *missing)
@@ -281,7 +290,10 @@ static zn_status next_frame(zn_film *f, bool *found)
 {
     int code;
     *found = false;
-    while ((code = zn_ff.avcodec_receive_frame(f->decoder, f->frame)) == AVERROR(EAGAIN) && !f->ended) {
+    while (((code = zn_ff.avcodec_receive_frame(f->decoder, f->frame)) == AVERROR(EAGAIN) ||
+            code == AVERROR_INVALIDDATA) &&
+           !f->ended) {
+        f->damaged += code == AVERROR_INVALIDDATA;
         code = feed(f);
         if (code < 0 && code != AVERROR_EOF)
             return zn_ffmpeg_fail(f->path, "read more of the video", code);
