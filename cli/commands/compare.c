@@ -1,5 +1,6 @@
 /* zenith compare: measures the difference between two images. */
 #include "commands.h"
+#include "files/extensions.h"
 #include "files/files.h"
 #include "options/compute.h"
 #include "ui/facts.h"
@@ -66,6 +67,10 @@ static int compare_sets(const options *o)
 
 int compare_run(const options *o)
 {
+    for (int i = 0; i < 2; i++)
+        if (is_video_file(o->files[i]) && !is_folder(o->files[i]))
+            return usage_error("compare", "'%s' is a video: images, folders and data sets can be compared",
+                               o->files[i]);
     if (is_set(o->files[0]) && is_set(o->files[1]))
         return compare_sets(o);
     zn_image *a = NULL, *b = NULL, *side = NULL;

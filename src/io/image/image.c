@@ -74,8 +74,8 @@ static zn_status read_source(const zn_source *source, const zn_image_read_option
     const zn_image_format *format = zn_format_of_bytes(source->bytes, source->size);
     if (!format && is_video(source))
         return ZN_FAIL(ZN_EFORMAT,
-                       "%s: a video, not an image; videos are read from files whose names end in .mp4, .mov, "
-                       ".mkv, .webm or .avi",
+                       "%s: a video, not an image; where videos are accepted, their names end in .mp4, .mov, .mkv, "
+                       ".webm or .avi",
                        source->name);
     if (!format)
         return ZN_FAIL(ZN_EFORMAT, "%s: not an image of a known format (PNG, JPEG, WebP, HEIC, AVIF, TIFF, GIF, BMP)",
