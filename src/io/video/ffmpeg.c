@@ -86,7 +86,7 @@ zn_status zn_ffmpeg_open_file(const char *path, AVFormatContext **out)
     zn_free(name);
     if (code >= 0)
         code = zn_ff.avformat_find_stream_info(*out, NULL);
-    if (code == AVERROR_INVALIDDATA)
+    if (code == AVERROR_INVALIDDATA || code == AVERROR_EOF)
         return ZN_FAIL(ZN_EFORMAT,
                        "%s: not a video that FFmpeg can read; the file is damaged, cut off or of another kind", path);
     return code < 0 ? zn_ffmpeg_fail(path, "read the video", code) : ZN_OK;

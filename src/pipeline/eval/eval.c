@@ -209,15 +209,15 @@ static zn_status judge_all(judge *j)
     for (int64_t i = 0; i < count; i++)
         wanted += wants(j, i);
     if (!wanted)
-        return ZN_FAIL(ZN_ENOTFOUND, "%s: none of %lld images is held out; a larger percentage holds out some",
-                       j->o->data, (long long)count);
+        return ZN_FAIL(ZN_ENOTFOUND, "%s: none of %lld %s is held out; a larger percentage holds out some", j->o->data,
+                       (long long)count, j->o->clips ? "clips" : "images");
     ZN_TRY(zn_ranks_agree(ranks, judge_slice(j, wanted * me / all, wanted * (me + 1) / all)));
     if (all > 1)
         ZN_TRY(zn_ranks_agree(ranks, collect(j)));
     return zn_ranks_agree(ranks, me || j->out->row_count
                                      ? ZN_OK
-                                     : ZN_FAIL(ZN_ENOTFOUND, "%s: none of %lld images could be evaluated", j->o->data,
-                                               (long long)wanted));
+                                     : ZN_FAIL(ZN_ENOTFOUND, "%s: none of %lld %s could be evaluated", j->o->data,
+                                               (long long)wanted, j->o->clips ? "clips" : "images"));
 }
 
 static zn_status prepare(judge *j, const zn_model *model)
