@@ -272,6 +272,15 @@ static blob make_tiff(const tiff_spec *s)
     return slurp(path);
 }
 
+/* Where libtiff converts, it gives every pixel an alpha. */
+static void has_alpha_if(const char *file, bool expected)
+{
+    zn_image *alpha = NULL;
+    assert_int_equal(zn_image_read_alpha(file, NULL, &alpha), ZN_OK);
+    assert_true(!alpha == !expected);
+    zn_image_free(alpha);
+}
+
 static void tiff_of_every_kind(void **state)
 {
     (void)state;
@@ -282,10 +291,12 @@ static void tiff_of_every_kind(void **state)
         { .bits = 16, .channels = 3, .photometric = PHOTOMETRIC_RGB },
         { .bits = 16, .channels = 4, .photometric = PHOTOMETRIC_RGB, .compression = COMPRESSION_ADOBE_DEFLATE },
         { .bits = 8, .channels = 3, .photometric = PHOTOMETRIC_RGB, .tiled = 1 },
+        { .bits = 8, .channels = 4, .photometric = PHOTOMETRIC_RGB, .tiled = 1 },
         { .bits = 8, .channels = 3, .photometric = PHOTOMETRIC_RGB, .planar = 1 },
     };
     for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
         blob b = make_tiff(&specs[i]);
+        has_alpha_if(path, specs[i].channels == 4);
         zn_image *im = must_read(&b, NULL);
         assert_int_equal(im->bits, specs[i].bits);
         is_pattern(im, 0);
@@ -338,6 +349,7 @@ static void tiff_of_one_bit(void **state)
         zn_image_kind kind;
         assert_int_equal(zn_image_probe(path, &kind), ZN_OK);
         assert_int_equal(kind.bits, bits == 1 ? 1 : 0);
+        has_alpha_if(path, false);
         zn_image *im = must_read(&b, NULL);
         assert_true(im->grey && im->bits == 8);
         zn_image_free(im);

@@ -37,7 +37,7 @@ typedef struct reader {
     uint64_t at;
     TIFF *file;
     uint32_t width, height;
-    uint16_t bits, channels, photometric, planes, orientation, format, extra;
+    uint16_t bits, channels, photometric, planes, orientation, format, extra_count, extra;
 } reader;
 
 static tmsize_t read_bytes(thandle_t handle, void *to, tmsize_t size)
@@ -108,14 +108,13 @@ static zn_status read_head(reader *r, int64_t max_pixels)
         return damaged(r, "no size or no colours");
     ZN_TRY(zn_raster_check_size(r->source, r->width, r->height, max_pixels));
     const uint16_t *extras;
-    uint16_t extra_count = 0;
     (void)tiff.TIFFGetFieldDefaulted(r->file, TIFFTAG_BITSPERSAMPLE, &r->bits);
     (void)tiff.TIFFGetFieldDefaulted(r->file, TIFFTAG_SAMPLESPERPIXEL, &r->channels);
     (void)tiff.TIFFGetFieldDefaulted(r->file, TIFFTAG_PLANARCONFIG, &r->planes);
     (void)tiff.TIFFGetFieldDefaulted(r->file, TIFFTAG_ORIENTATION, &r->orientation);
     (void)tiff.TIFFGetFieldDefaulted(r->file, TIFFTAG_SAMPLEFORMAT, &r->format);
-    (void)tiff.TIFFGetFieldDefaulted(r->file, TIFFTAG_EXTRASAMPLES, &extra_count, &extras);
-    r->extra = extra_count ? extras[0] : EXTRASAMPLE_UNSPECIFIED;
+    (void)tiff.TIFFGetFieldDefaulted(r->file, TIFFTAG_EXTRASAMPLES, &r->extra_count, &extras);
+    r->extra = r->extra_count ? extras[0] : EXTRASAMPLE_UNSPECIFIED;
     /* The best compression, fax coding of white, makes some 2500 bytes out of one. */
     const uint64_t bytes = (uint64_t)r->width * r->height / 8 * r->bits * r->channels;
     if (bytes / (1 << 14) > r->source->size)
@@ -166,6 +165,22 @@ static void divide_by_alpha(uint8_t *rgba, size_t pixels)
         }
 }
 
+/* libtiff gives every pixel an alpha: 255 where the file has none. It takes a fourth sample of RGB for one. */
+static bool has_alpha(const reader *r)
+{
+    return r->extra_count > 0 || (r->photometric == PHOTOMETRIC_RGB && r->channels == 4);
+}
+
+static void drop_alpha(zn_raster *raster)
+{
+    uint8_t *p = raster->pixels;
+    const size_t pixels = (size_t)raster->width * (size_t)raster->height;
+    for (size_t i = 1; i < pixels; i++)
+        for (int c = 0; c < 3; c++)
+            p[3 * i + c] = p[4 * i + c];
+    raster->channels = 3;
+}
+
 static zn_status read_converted(reader *r, zn_raster *raster)
 {
     char why[1024] = "";
@@ -175,7 +190,10 @@ static zn_status read_converted(reader *r, zn_raster *raster)
     /* Asked for the orientation that it has, libtiff leaves rows and columns alone: zn_raster_finish turns them. */
     if (!tiff.TIFFReadRGBAImageOriented(r->file, r->width, r->height, raster->pixels, r->orientation, 1))
         return damaged(r, "pixels are missing or cannot be unpacked");
-    divide_by_alpha(raster->pixels, (size_t)r->width * r->height);
+    if (has_alpha(r))
+        divide_by_alpha(raster->pixels, (size_t)r->width * r->height);
+    else
+        drop_alpha(raster);
     return ZN_OK;
 }
 
