@@ -85,7 +85,7 @@ static void use(const char *name, bool field)
             assert_true(colours[i] >= 0 && colours[i] <= 1);
     } else {
         assert_int_equal(zn_field_render(d, all, 2, 1, 5, &large), ZN_EUNSUPPORTED);
-        expect_text("not a field");
+        expect_text("only mamba-field models");
         expect(zn_field_render(d, all, 1, 1, 5, &large));
     }
     zn_image_free(large);

@@ -26,8 +26,9 @@ static zn_status check_field(const zn_diffae *d)
 {
     if (zn_diffae_is_field(d))
         return ZN_OK;
-    return ZN_FAIL(ZN_EUNSUPPORTED, "%s is a %s, not a field: it takes and gives whole images", d->model->info.path,
-                   d->model->info.architecture);
+    return ZN_FAIL(ZN_EUNSUPPORTED,
+                   "%s is a %s; only mamba-field models encode some of the pixels and render other sizes or points",
+                   d->model->info.path, d->model->info.architecture);
 }
 
 /* ---- a part for so many points ---- */
