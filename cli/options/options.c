@@ -129,7 +129,10 @@ static int check_files(const options *o)
                            c->arguments);
     if (c->most >= 0 && o->file_count > c->most)
         return usage_error(c->name, "unexpected argument '%s'%s", o->files[c->most],
-                           find_long(c, "data", 4) ? ": --data names the images or the data set" : "");
+                           find_long(c, "data", 4) ? ": --data names the images or the data set"
+                           : c->most == 1          ? ": it takes one file"
+                           : c->most == 2          ? ": it takes two files"
+                                                   : "");
     return 0;
 }
 
