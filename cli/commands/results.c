@@ -117,7 +117,7 @@ int results_add(results *r, zn_image *picture)
     return status;
 }
 
-/* Joins all images into one, row by row. The rest of the last row is black. */
+/* Joins all images into one, row by row. The rest of the last row is black. Grey images make a grey one. */
 static zn_status sheet(results *r, zn_image **out)
 {
     const size_t row = (size_t)r->width * 3, line = row * (size_t)r->columns;
@@ -128,6 +128,10 @@ static zn_status sheet(results *r, zn_image **out)
             memcpy((uint8_t *)(*out)->pixels + (size_t)(i / r->columns * r->height + y) * line +
                        (size_t)(i % r->columns) * row,
                    (const uint8_t *)r->pictures[i]->pixels + (size_t)y * row, row);
+    if (status == ZN_OK)
+        (*out)->grey = 1;
+    for (int i = 0; status == ZN_OK && i < r->count; i++)
+        (*out)->grey &= r->pictures[i]->grey != 0;
     return status;
 }
 

@@ -48,6 +48,14 @@ ls strip
 cmp strip/0001.png e1.png
 cmp strip/0002.png e0.png
 
+# Grey stays grey, alone, in a strip and in a pipe.
+makeimage grey.png 20 20 1 8 grey
+zenith edit -q grey.png --classifier classifier $steps --attribute 0 --amount 0,30 -o grey/
+zenith edit -q grey.png --classifier classifier $steps --attribute 0 --amount 30 -o alone.png
+zenith edit -q grey.png --classifier classifier $steps --attribute 0 --amount 0,30 -o - >strip.png
+for name in grey/0002.png alone.png strip.png; do od -An -tu1 -j25 -N1 $name; done # colour type 0, not 2
+cmp grey/0002.png alone.png
+
 # Toward what the latent net imagines: more of the attribute is more of it to the classifier.
 zenith edit pictures/1.png $steps -q --json --latent latent --classifier classifier --attribute Young --imagine --amount=-1,0,1 -o imagined/ >text
 jsoncheck -p way <text
