@@ -36,12 +36,12 @@ static int takes(const char *path)
 /* The models found that could have made a latent. */
 typedef struct candidates {
     const zn_latent *latent;
-    int count;
-    char first[1024]; /* path of the first one */
-    char names[512];  /* names of all, for messages */
+    int count, made_it; /* made_it: one of them is of the architecture that the latent names */
+    char first[1024];   /* path of the first one */
+    char names[512];    /* names of all, for messages */
 } candidates;
 
-/* A diffusion autoencoder decodes the conditions of its own architecture alone. */
+/* A diffusion autoencoder decodes the conditions of its own architecture alone; what names none may be a condition. */
 static int could_decode(const zn_model_info *m, const zn_latent *z)
 {
     if (zn_codec_unpacks(m, z))
@@ -49,7 +49,7 @@ static int could_decode(const zn_model_info *m, const zn_latent *z)
     if (m->latent_channels != z->channels)
         return 0;
     if (m->diffuses)
-        return !strcmp(m->architecture, z->model);
+        return z->model[0] ? !strcmp(m->architecture, z->model) : z->width == 1 && z->height == 1;
     return m->has_decoder && (!z->downscale || m->downscale == z->downscale) && (z->frames <= 1 || m->clip_frames);
 }
 
@@ -68,6 +68,7 @@ static void consider(void *user, const char *path, const zn_model_info *info, co
     candidates *c = user;
     if ((error && *error) || !could_decode(info, c->latent))
         return;
+    c->made_it |= !strcmp(info->architecture, c->latent->model);
     char *name = model_name(path);
     const size_t used = strlen(c->names);
     if (!is_listed(c->names, name)) {
@@ -84,12 +85,12 @@ static const char *assume_model(const options *o, const job *item, candidates *c
     const zn_latent *z = c->latent;
     const char *frames = z->frames > 1 ? " as a video" : "";
     char names[128] = "names no model";
-    if (z->model[0])
-        snprintf(names, sizeof names, "was made by %s, which is not found", z->model);
     if (zn_models_visit(consider, c) != ZN_OK) {
         complain("%s", zn_error_text());
         return NULL;
     }
+    if (z->model[0])
+        snprintf(names, sizeof names, c->made_it ? "was made by a %s" : "was made by %s, which is not found", z->model);
     if (c->count > 1)
         complain("%s: this latent %s, and several models decode %d channels%s (%s); name one with -m", item->input,
                  names, z->channels, frames, c->names);

@@ -101,18 +101,24 @@ void parts_free(parts *p)
     *p = (parts){ 0 };
 }
 
+void diffusion_remark_size(const session *s, const char *path, const zn_image *photo)
+{
+    const int side = s->info->image_size;
+    if (photo->width != side || photo->height != side)
+        note(s->o, "%s: the model takes %dx%d: using the centre of %dx%d, scaled", path, side, side, photo->width,
+             photo->height);
+}
+
 zn_status diffusion_fit(const session *s, const char *path, zn_image **out)
 {
     const options *o = s->o;
     const zn_image_read_options reading = { .background = { o->background[0], o->background[1], o->background[2] } };
-    const int side = s->info->image_size;
     zn_image *photo = NULL;
     zn_status status = read_image(o, path, &reading, &photo);
-    if (status == ZN_OK && (photo->width != side || photo->height != side))
-        note(o, "%s: the model takes %dx%d: using the centre of %dx%d, scaled", path, side, side, photo->width,
-             photo->height);
-    if (status == ZN_OK)
+    if (status == ZN_OK) {
+        diffusion_remark_size(s, path, photo);
         status = zn_diffae_fit(diffusion_net(s), photo, out);
+    }
     zn_image_free(photo);
     return status;
 }

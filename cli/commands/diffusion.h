@@ -39,6 +39,8 @@ diffusion diffusion_begin(session *s, int steps, int inversions, int renders, in
 /* Begins a stage of this many steps with this label. */
 void diffusion_stage(diffusion *d, const char *label, int steps);
 
+/* Remarks that only the centre of an image is used, and that it is scaled. */
+void diffusion_remark_size(const session *s, const char *path, const zn_image *photo);
 /* The centre of a file's image, scaled to the model's size. */
 zn_status diffusion_fit(const session *s, const char *path, zn_image **out);
 /* Read and encode an image: diffusion_read computes only its condition, diffusion_take also its noise. The caller frees

@@ -23,6 +23,8 @@ static zn_status work(session *s, const job *item, json *j, char *summary, size_
     double ms = 0;
     zn_status status = read_image(o, item->input, &reading, &image);
     if (status == ZN_OK) {
+        if (s->diffusion)
+            diffusion_remark_size(s, item->input, image);
         ms = now_ms();
         status = s->diffusion ? diffusion_encode(s, image, &latent) : zn_encode(s->codec, image, &latent);
         ms = now_ms() - ms;

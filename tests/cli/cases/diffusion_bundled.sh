@@ -24,6 +24,12 @@ ZENITH_LOG_SECONDS=0.001 zenith edit pictures/1.png --attribute smile -o edit.pn
 zenith interpolate -q pictures/*.png --random-noise --frames 2 --steps 2 -o both.png && echo "interpolated"
 zenith encode -q -m diffae-faces pictures/1.png -o face.safetensors
 zenith decode face.safetensors -o decoded.png 2>&1 | sed -E 's/[0-9.]+ ms/N ms/'
+makeimage wide.png 90 70
+zenith encode -m diffae-faces wide.png -o wide.npy 2>&1 | sed -E 's/[0-9.]+ ms/N ms/'
+zenith decode wide.npy -o decoded.png 2>&1 | sed -E 's/[0-9.]+ ms/N ms/'
+cp -r models/diffae-faces models/other
+zenith decode face.safetensors -o decoded.png 2>&1
+rm -r models/other
 makeimage grey.png 64 64 1 8 grey
 zenith edit -q grey.png --attribute smile --random-noise --steps 2 -o greyed.png
 zenith interpolate -q grey.png grey.png --random-noise --frames 2 --steps 2 -o between.png
