@@ -81,6 +81,25 @@ static const char *name_of(const zn_preset *p, const char **description)
 const char *zn_recipe_preset(int index, const char **description) { return name_of(preset_at(index), description); }
 const char *zn_recipe_student(int index, const char **description) { return name_of(student_at(index), description); }
 
+/* Only blanks and comments: a file that was cut off, which would train the defaults for hours. */
+static bool is_empty(const char *text, size_t size)
+{
+    bool comment = false;
+    for (size_t i = 0; i < size; i++) {
+        comment = text[i] != '\n' && (comment || text[i] == '#');
+        if (!comment && !strchr(" \t\r\n", text[i]))
+            return false;
+    }
+    return true;
+}
+
+static zn_status apply_file(const zn_map *map, const char *name, zn_recipe *out)
+{
+    if (is_empty((const char *)map->bytes, map->size))
+        return ZN_FAIL(ZN_EFORMAT, "%s: the recipe is empty; 'zenith train --print zenith-r' prints a whole one", name);
+    return zn_recipe_apply((const char *)map->bytes, map->size, name, out);
+}
+
 /* `base` is what the list's recipes have in common. */
 static zn_status read_from(const zn_preset *(*at)(int), const char *base, const char *name, zn_recipe *out)
 {
@@ -95,7 +114,7 @@ static zn_status read_from(const zn_preset *(*at)(int), const char *base, const 
                        at == student_at ? "student" : "recipe", name);
     zn_map map;
     ZN_TRY(zn_map_open(&map, name));
-    const zn_status status = zn_recipe_apply((const char *)map.bytes, map.size, name, out);
+    const zn_status status = apply_file(&map, name, out);
     zn_map_close(&map);
     return status;
 }

@@ -23,6 +23,11 @@ done
 printf 'model: zenith-restore\ntask: restore\ndamage: {noise: 20}\n' >damage.yaml
 zenith train --print damage.yaml
 echo "unused in a file $?"
+: >empty.yaml
+zenith train --print empty.yaml
+printf '# to do\n\n' >empty.yaml
+zenith train empty.yaml --data . -o run
+echo "empty $?"
 # An unknown name is answered with the nearest one, or with where to look.
 zenith train --print zenit-r
 zenith train --print nosuch
