@@ -112,12 +112,15 @@ static zn_status render_result(course *c, const float *cond, const float *noise,
     return status;
 }
 
+/* That of the program, which comes with it. */
+static const char usual_model[] = "diffae-faces";
+
 static zn_status with_engine(sv_job *job, zn_status (*work)(sv_job *job, sv_engine *e))
 {
     sv_engine *e = NULL;
     const char *extension;
     ZN_TRY(sv_image_extension(job, &extension));
-    zn_status status = sv_engine_take(job, job->model, &e);
+    zn_status status = sv_engine_take(job, job->model ? job->model : usual_model, &e);
     if (status == ZN_OK)
         status = work(job, e);
     sv_engine_return(e);
@@ -327,19 +330,16 @@ const sv_task sv_task_edit = { .name = "edit",
                                "background encode-steps random-noise attribute amount imagine classifier latent",
                                .least = 1,
                                .most = 1,
-                               .needs_model = 1,
                                .run = run_edit };
 const sv_task sv_task_interpolate = { .name = "interpolate",
                                       .command = CMD_INTERPOLATE,
                                       .options = COMMON "background encode-steps random-noise frames",
                                       .least = 2,
                                       .most = 2,
-                                      .needs_model = 1,
                                       .run = run_interpolate };
 const sv_task sv_task_sample = { .name = "sample",
                                  .command = CMD_SAMPLE,
                                  .options = COMMON "latent-steps count latent",
                                  .least = 0,
                                  .most = 0,
-                                 .needs_model = 1,
                                  .run = run_sample };

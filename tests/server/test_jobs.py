@@ -63,6 +63,11 @@ def test_diffusion_and_video():
     job = server.job("reconstruct", ["photo.png"], model="small", options={"steps": 2, "seed": 3, "random-noise": True})
     program("reconstruct", "photo.png", *few, "--random-noise", "-o", "diffused.png")
     same(server.result(job), content("diffused.png"), "reconstruct by diffusion")
+    # Without a model the program's usual one.
+    os.rename(path("models/small"), path("models/diffae-faces"))
+    job = server.job("interpolate", ["photo.png", "other.jpg"], options={"steps": 2, "seed": 3, "encode_steps": 2, "frames": 2})
+    same([server.result(job, i) for i in range(2)], [content("between/0001.png"), content("between/0002.png")], "interpolate without a model")
+    os.rename(path("models/diffae-faces"), path("models/small"))
     for task, files, options in (("edit", ["photo.png"], {"attribute": "Smiling"}), ("sample", [], {})):
         assert "has no" in server.job(task, files, "failed", model="small", options=options)["error"]
 
