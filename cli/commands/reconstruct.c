@@ -172,6 +172,11 @@ typedef struct sums {
 static zn_status work(session *s, const job *item, json *j, char *summary, size_t size)
 {
     trip t = { 0 };
+    if (!s->diffusion && (s->o->share > 0 || s->o->scale)) {
+        complain("%s: --%s is for mamba-field models, and %s is not one", item->input, s->o->scale ? "scale" : "keep",
+                 s->info->architecture);
+        return ZN_EINVALID;
+    }
     zn_status status = travel(s, item->input, &t);
     if (status == ZN_OK && item->output)
         status = write_result(s->o, item->output, item->kind, &t);
