@@ -28,6 +28,7 @@ def arguments():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--warm", type=int, default=5)
     parser.add_argument("--limit", type=float, default=float("inf"))
+    parser.add_argument("--memory", type=int, default=0)
     parser.add_argument("--program", default=os.path.join(ROOT, "build", "clip-times"))
     parser.add_argument("--peer", default="")
     parser.add_argument("--json", default="")
@@ -69,6 +70,7 @@ def measure(a, engine, case):
     model, part, size, frames, precision = case
     if engine == "zenith":
         command = [a.program, "random:" + model, part, size, str(frames), precision, str(a.threads)]
+        command += ["1", str(a.memory)] if a.memory else []
     elif engine == "peer":
         runs = 2 if a.warm else 1
         command = [a.peer, weights_of(a, model), model, part, size, str(frames), str(a.threads), str(runs)]
