@@ -1,7 +1,7 @@
 /* zenith bench: times one part of a model on random input and compares the result with the peak of the machine. */
 #include "commands.h"
-#include "commands/session.h"
 #include "options/compute.h"
+#include "session/session.h"
 #include "ui/facts.h"
 #include "ui/layers.h"
 #include "ui/report.h"

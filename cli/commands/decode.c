@@ -1,13 +1,13 @@
 /* zenith decode: decodes latent files to image files. Without --model, each latent is decoded by the model that its
  * file names, or else by the only model found that fits. */
 #include "commands.h"
-#include "commands/batch.h"
-#include "commands/clip.h"
-#include "commands/diffusion.h"
-#include "commands/film.h"
-#include "commands/latents.h"
 #include "files/standard.h"
 #include "options/model_names.h"
+#include "session/batch.h"
+#include "session/clip.h"
+#include "session/diffusion.h"
+#include "session/film.h"
+#include "session/latents.h"
 #include "ui/report.h"
 #include "ui/show.h"
 

@@ -1,9 +1,9 @@
 /* zenith edit: strengthens or weakens an attribute of an image with the classifier of a diffusion autoencoder. Also
  * lists the attributes. */
 #include "commands.h"
-#include "commands/diffusion.h"
 #include "options/model_names.h"
 #include "options/values.h"
+#include "session/diffusion.h"
 #include "ui/report.h"
 
 #include <math.h>

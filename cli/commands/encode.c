@@ -1,11 +1,11 @@
 /* zenith encode: encodes image files to latent files. */
 #include "commands.h"
-#include "commands/batch.h"
-#include "commands/clip.h"
-#include "commands/diffusion.h"
-#include "commands/film.h"
-#include "commands/latents.h"
 #include "files/encoded.h"
+#include "session/batch.h"
+#include "session/clip.h"
+#include "session/diffusion.h"
+#include "session/film.h"
+#include "session/latents.h"
 #include "ui/report.h"
 #include "ui/show.h"
 

@@ -1,10 +1,10 @@
 /* zenith eval: measures the quality of a model on a folder of images or a data set. --gates: what its gates prune. */
 #include "commands.h"
 #include "commands/eval_diffusion.h"
-#include "commands/session.h"
 #include "files/files.h"
 #include "files/ranks.h"
 #include "options/compute.h"
+#include "session/session.h"
 #include "ui/facts.h"
 #include "ui/report.h"
 #include "ui/scores.h"

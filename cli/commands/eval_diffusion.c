@@ -1,8 +1,8 @@
 /* zenith eval with a diffusion autoencoder or a plain diffusion model: round trips, attributes, edits and samples. */
 #include "commands/eval_diffusion.h"
 #include "commands.h"
-#include "commands/diffusion.h"
 #include "options/compute.h"
+#include "session/diffusion.h"
 #include "ui/report.h"
 #include "ui/scores.h"
 

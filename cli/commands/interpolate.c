@@ -1,6 +1,6 @@
 /* zenith interpolate: interpolates between two images with a diffusion autoencoder. */
 #include "commands.h"
-#include "commands/diffusion.h"
+#include "session/diffusion.h"
 #include "ui/report.h"
 
 #include <stdlib.h>

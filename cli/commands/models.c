@@ -1,6 +1,6 @@
 /* zenith models: lists the architectures of this build and the weights found. */
 #include "commands.h"
-#include "commands/info.h"
+#include "commands/info/info.h"
 #include "options/model_names.h"
 #include "ui/facts.h"
 #include "ui/report.h"

@@ -1,12 +1,12 @@
 /* zenith reconstruct: encodes and decodes images and measures the difference. One image gets a detailed report; several
  * get one line each. */
 #include "commands.h"
-#include "commands/batch.h"
-#include "commands/diffusion.h"
-#include "commands/field.h"
-#include "commands/film.h"
 #include "files/ranks.h"
 #include "files/standard.h"
+#include "session/batch.h"
+#include "session/diffusion.h"
+#include "session/field.h"
+#include "session/film.h"
 #include "ui/report.h"
 #include "ui/show.h"
 

@@ -1,9 +1,9 @@
 /* zenith restore: removes noise, impulse noise, JPEG artefacts or blur from photos. zenith upscale: enlarges them.
  * Alpha is unchanged, or enlarged. 16-bit images stay 16-bit if the format of the result supports it. */
 #include "commands.h"
-#include "commands/batch.h"
-#include "commands/film.h"
 #include "files/standard.h"
+#include "session/batch.h"
+#include "session/film.h"
 #include "ui/report.h"
 #include "ui/show.h"
 

@@ -1,9 +1,9 @@
 /* zenith sample: generates new images with a diffusion autoencoder that has a latent net, or with a plain diffusion
  * model. Each image has its own seed, so it does not depend on the number of images. */
 #include "commands.h"
-#include "commands/diffusion.h"
-#include "commands/field.h"
 #include "options/compute.h"
+#include "session/diffusion.h"
+#include "session/field.h"
 #include "ui/report.h"
 
 #include <math.h>

@@ -4,7 +4,7 @@
 
 #include "base/fail.h"
 #include "base/file.h"
-#include "commands/parameters.h"
+#include "files/parameters.h"
 #include "options/model_names.h"
 #include "server/base64.h"
 #include "server/models.h"

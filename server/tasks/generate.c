@@ -1,6 +1,6 @@
 /* Images from prompts: what `zenith generate` does, with the settings stored in the image as it stores them. */
 #include "base/fail.h"
-#include "commands/parameters.h"
+#include "files/parameters.h"
 #include "server/tasks/tasks.h"
 #include "ui/report.h"
 

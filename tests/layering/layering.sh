@@ -6,15 +6,15 @@
 #
 # Within kernels/, ref/ and simd/ include nothing of an instruction set's folder (arm/ x86/ cuda/). train/ and the shared
 # rooms of pipeline/ include nothing of models/diffae/, and neither they nor the shared commands call its functions. cli/, examples/ and
-# tests/cli/ use the public headers only, but cli/ calls server/serve.h; server/ is a part of the program and also uses
-# cli/ and src/base/; the public headers use libc and each other; tests and benchmarks may use all
-# of src/ and server/. Each third-party library is included in one folder alone (see `places`), and in tests.
+# tests/cli/ use the public headers only, but cli/ calls server/serve.h. Within cli/, session/ includes nothing of
+# commands/, and files/, options/ and ui/ nothing of either. server/ is a part of the program and also uses cli/ and
+# src/base/; the public headers use libc and each other; tests and benchmarks may use all of src/ and server/. Each third-party library is included in one folder alone (see `places`), and in tests.
 set -u
 root=$1
 cd "$root" || exit 99
 failed=0
 # The commands of diffusion autoencoders, and their folder; names of bundled weights may stand in any text.
-own='^(src/pipeline/diffae/|cli/commands/(diffusion|edit|eval_diffusion|field|interpolate|sample)[.])'
+own='^(src/pipeline/diffae/|cli/session/(diffusion|field)[.]|cli/commands/(edit|eval_diffusion|interpolate|sample)[.])'
 if grep -rnE 'diffae_' src/pipeline src/train cli --include='*.[ch]' | grep -vE "$own"; then
     echo "a file that all families share names one of them; ask the descriptor (models/arch.h)"
     failed=1
@@ -85,6 +85,10 @@ BEGIN {
         if (to[1] != "include" && to[1] != "server" && to[1] != "cli" && $3 !~ /^src\/base\//)
             fail("a file of server/ includes " $3)
     } else if ($1 ~ /^cli\// && $3 == "server/serve.h") {
+    } else if ($1 ~ /^cli\/(files|options|ui|session)\// && $3 ~ /^cli\/commands\//) {
+        fail("includes a command, " $3)
+    } else if ($1 ~ /^cli\/(files|options|ui)\// && $3 ~ /^cli\/session\//) {
+        fail("includes what commands share, " $3)
     } else if (public_only) {
         if (to[1] != "include" && to[1] != from[1]) fail("includes the private " $3)
     } else if (from[1] == "tests" || from[1] == "bench") {

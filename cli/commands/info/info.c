@@ -1,9 +1,10 @@
 /* zenith info: describes a file. Images, videos, latents, weights (with their network and its cost) and folders of
  * weights are recognised by content. */
-#include "commands/info.h"
+#include "commands/info/info.h"
 #include "commands.h"
-#include "commands/session.h"
 #include "files/files.h"
+#include "files/generator.h"
+#include "session/session.h"
 #include "ui/facts.h"
 #include "ui/report.h"
 #include "ui/show.h"

@@ -1,5 +1,5 @@
 /* zenith generate --from: the settings and files of an image that was generated before. */
-#include "commands/generate.h"
+#include "commands/generate/generate.h"
 
 #include "commands.h"
 #include "files/files.h"

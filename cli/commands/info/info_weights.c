@@ -1,5 +1,5 @@
 /* zenith info for weights: their network and its cost, metadata, tensors. */
-#include "commands/info.h"
+#include "commands/info/info.h"
 #include "ui/report.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #ifndef ZN_CLI_GENERATE_H
 #define ZN_CLI_GENERATE_H
 
-#include "commands/parameters.h"
+#include "files/parameters.h"
 
 typedef struct prompt_list {
     char **items;

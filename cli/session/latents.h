@@ -3,7 +3,7 @@
 #ifndef ZN_CLI_LATENTS_H
 #define ZN_CLI_LATENTS_H
 
-#include "commands/batch.h"
+#include "session/batch.h"
 
 /* Extensions of latent files that can hold more than the latent of one image, and their names in messages. */
 #define TENSOR_FILES      "safetensors npy latent"

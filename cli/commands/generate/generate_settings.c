@@ -1,5 +1,5 @@
 /* zenith generate, before any work: what the options, a generated image and files of prompts ask for. */
-#include "commands/generate.h"
+#include "commands/generate/generate.h"
 
 #include "commands.h"
 #include "files/files.h"

@@ -1,5 +1,5 @@
 /* Shared by the commands for diffusion autoencoders. */
-#include "commands/diffusion.h"
+#include "session/diffusion.h"
 
 #include "commands.h"
 #include "files/files.h"

@@ -1,7 +1,6 @@
 /* Scaling of latents, and files with several latents. */
-#include "commands/latents.h"
+#include "session/latents.h"
 
-#include "commands.h"
 #include "files/encoded.h"
 #include "files/standard.h"
 #include "ui/report.h"

@@ -3,8 +3,8 @@
 #ifndef ZN_CLI_DIFFUSION_H
 #define ZN_CLI_DIFFUSION_H
 
-#include "commands/results.h"
-#include "commands/session.h"
+#include "session/results.h"
+#include "session/session.h"
 #include "ui/facts.h"
 
 /* Open the session's model as a diffusion autoencoder with the parts that --latent and --classifier name, and close it.

@@ -2,7 +2,7 @@
 #ifndef ZN_CLI_FIELD_H
 #define ZN_CLI_FIELD_H
 
-#include "commands/diffusion.h"
+#include "session/diffusion.h"
 
 /* The condition of an image of the model's size, with --keep from some of its pixels; and an image of --scale times
  * that size, with noise drawn by --seed. */

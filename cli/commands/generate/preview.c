@@ -1,5 +1,5 @@
 /* Previews in a file. */
-#include "commands/preview.h"
+#include "commands/generate/preview.h"
 
 #include "ui/report.h"
 

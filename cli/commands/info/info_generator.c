@@ -1,24 +1,9 @@
 /* zenith info and zenith models for the models of `zenith generate`: the parts that were found, and what is missing. */
-#include "commands/info.h"
+#include "commands/info/info.h"
 #include "ui/report.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* What zn_generator_parts visits, in words. */
-typedef struct parts {
-    facts *f;           /* NULL: only looks for the transformer and the text encoder */
-    const char *folder; /* those inside it count */
-    int inside;
-} parts;
-
-static int is_inside(const char *path, const char *folder)
-{
-    size_t length = strlen(folder);
-    while (length > 1 && folder[length - 1] == '/')
-        length--;
-    return !strncmp(path, folder, length) && path[length] == '/';
-}
 
 static void part_json(json *j, const zn_generator_part_info *p)
 {
@@ -53,35 +38,22 @@ static char *part_text(const zn_generator_part_info *p)
 
 static void visit(void *user, const zn_generator_part_info *p)
 {
-    parts *to = user;
-    if (p->path && (!strcmp(p->name, "transformer") || !strcmp(p->name, "text encoder")))
-        to->inside |= !to->folder || is_inside(p->path, to->folder);
-    if (!to->f)
-        return;
-    if (to->f->json) {
-        part_json(&to->f->out, p);
+    facts *f = user;
+    if (f->json) {
+        part_json(&f->out, p);
         return;
     }
     char *text = part_text(p);
-    fact_text(to->f, p->name, text);
+    fact_text(f, p->name, text);
     free(text);
-}
-
-int is_generator(const char *model, int folder)
-{
-    const zn_generator_files files = { .size = sizeof files, .model = model };
-    parts p = { .folder = folder ? model : NULL };
-    (void)!zn_generator_parts(&files, visit, &p);
-    return p.inside;
 }
 
 void generator_facts(facts *f, const char *model)
 {
     const zn_generator_files files = { .size = sizeof files, .model = model };
-    parts p = { .f = f };
     if (f->json)
         json_open(&f->out, "parts", '[');
-    const zn_status status = zn_generator_parts(&files, visit, &p);
+    const zn_status status = zn_generator_parts(&files, visit, f);
     if (f->json)
         json_close(&f->out, ']');
     if (status != ZN_OK)

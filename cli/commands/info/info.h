@@ -1,5 +1,4 @@
-/* Shared by info.c, info_weights.c, info_generator.c and models.c; generate.c and session.c ask whether a model
- * generates. */
+/* Shared by info.c, info_weights.c, info_generator.c and models.c. */
 #ifndef ZN_CLI_INFO_H
 #define ZN_CLI_INFO_H
 
@@ -13,9 +12,7 @@ void model_facts(facts *f, const zn_model *model, const options *o);
 /* All facts about a weights file. */
 void weights_info(const options *o, const char *path, const zn_weights *weights);
 
-/* True if a model of `zenith generate` is found under this name or, with `folder`, inside the folder of this name. */
-int is_generator(const char *model, int folder);
-/* Its parts, and a sentence about what is missing. */
+/* The parts of a model of `zenith generate`, and a sentence about what is missing. */
 void generator_facts(facts *f, const char *model);
 int generator_info(const options *o, const char *model);
 /* Types and total size of the parts, and the names of missing ones, in one line, which the caller frees. */

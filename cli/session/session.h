@@ -11,7 +11,7 @@ typedef struct session {
     zn_model *model;
     const zn_model_info *info;
     zn_codec *codec;
-    void *diffusion; /* replaces codec for a diffusion autoencoder; see commands/diffusion.h */
+    void *diffusion; /* replaces codec for a diffusion autoencoder; see session/diffusion.h */
     char asked[128]; /* decode: the model that the last latent names */
     void *own;       /* data of the command */
     char *wrote;     /* decode of a video: its first image, reported as the job's result */

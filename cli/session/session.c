@@ -1,13 +1,13 @@
 /* Opens a model: finds the weights for a name, then opens a codec or a diffusion autoencoder. */
-#include "commands/session.h"
+#include "session/session.h"
 
 #include "commands.h"
-#include "commands/diffusion.h"
-#include "commands/film.h"
-#include "commands/info.h"
 #include "files/files.h"
+#include "files/generator.h"
 #include "options/compute.h"
 #include "options/model_names.h"
+#include "session/diffusion.h"
+#include "session/film.h"
 #include "ui/facts.h"
 #include "ui/report.h"
 

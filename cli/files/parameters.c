@@ -1,6 +1,6 @@
 /* The text form of a generation: written, and parsed again. Settings are "Key: value" separated by ", "; a value with a
  * comma, a colon, a quote or a line break is a JSON string. */
-#include "commands/parameters.h"
+#include "files/parameters.h"
 
 #include "ui/json.h"
 #include "ui/report.h"

@@ -1,6 +1,6 @@
 /* The images that one command makes. Files in a folder are written one by one; a sheet or a video is written when all
  * images are complete. */
-#include "commands/results.h"
+#include "session/results.h"
 
 #include "commands.h"
 #include "files/files.h"

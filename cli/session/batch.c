@@ -1,7 +1,6 @@
 /* Processes many files one after the other. Text output: a line for each result; JSON: one object with a list. */
-#include "commands/batch.h"
+#include "session/batch.h"
 
-#include "commands.h"
 #include "files/share.h"
 #include "files/standard.h"
 #include "ui/report.h"

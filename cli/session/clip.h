@@ -2,7 +2,7 @@
 #ifndef ZN_CLI_CLIP_H
 #define ZN_CLI_CLIP_H
 
-#include "commands/batch.h"
+#include "session/batch.h"
 
 /* zenith encode --clip: encodes all images to one latent. b: the batch that encode uses for separate files. */
 int encode_clip_run(const options *o, const batch *b);

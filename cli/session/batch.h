@@ -3,8 +3,8 @@
 #ifndef ZN_CLI_BATCH_H
 #define ZN_CLI_BATCH_H
 
-#include "commands/session.h"
 #include "files/files.h"
+#include "session/session.h"
 #include "ui/facts.h"
 
 typedef struct batch {

@@ -1,11 +1,11 @@
 /* zenith generate: images from prompts. Each image is written as soon as it is finished, with its prompt and settings,
  * and has its own seed, so it depends neither on the number of images nor on that of processes. */
-#include "commands/generate.h"
+#include "commands/generate/generate.h"
 
 #include "commands.h"
-#include "commands/info.h"
-#include "commands/preview.h"
+#include "commands/generate/preview.h"
 #include "files/files.h"
+#include "files/generator.h"
 #include "files/share.h"
 #include "files/standard.h"
 #include "options/compute.h"

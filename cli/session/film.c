@@ -1,11 +1,11 @@
-#include "commands/film.h"
+#include "session/film.h"
 
 #include "commands.h"
-#include "commands/clip.h"
 #include "files/extensions.h"
 #include "files/files.h"
 #include "files/standard.h"
 #include "options/compute.h"
+#include "session/clip.h"
 #include "ui/facts.h"
 #include "ui/report.h"
 

@@ -1,8 +1,7 @@
 /* Diffusion autoencoders over points: encode from some of the pixels, decode at any resolution or at scattered points.
  */
-#include "commands/field.h"
+#include "session/field.h"
 
-#include "commands.h"
 #include "files/files.h"
 #include "ui/report.h"
 

@@ -2,8 +2,8 @@
 #ifndef ZN_CLI_FILM_H
 #define ZN_CLI_FILM_H
 
-#include "commands/session.h"
 #include "files/film_pipe.h"
+#include "session/session.h"
 
 /* Is one of the input files a video? */
 int names_video(const options *o);

@@ -1,14 +1,13 @@
 /* zenith encode --clip, and decoding of latents with several frames to images or a video. Only one image is in memory
  * at a time. */
-#include "commands/clip.h"
+#include "session/clip.h"
 
-#include "commands.h"
-#include "commands/film.h"
-#include "commands/latents.h"
 #include "files/encoded.h"
 #include "files/film_pipe.h"
 #include "files/standard.h"
 #include "options/compute.h"
+#include "session/film.h"
+#include "session/latents.h"
 #include "ui/report.h"
 #include "ui/show.h"
 
