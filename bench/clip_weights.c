@@ -1,5 +1,5 @@
 /* Writes a video autoencoder with random weights in bf16, as large as the published file: what the memory of clips is
- * measured with (docs/models/wan.md).
+ * measured with (docs/results/wan.md).
  *
  *     clip-weights wan21-vae wan21-vae.safetensors */
 #include "base/alloc.h"

@@ -1,5 +1,6 @@
-"""Networks that bench/cuda compares Zenith with, in PyTorch and with random weights: DiffAE's U-Net and encoder, Z-Image's
-transformer, Qwen3 and FLUX's decoder. TAESD is in peers_net.py, Wan in video_net.py."""
+"""Networks that bench/cuda and bench/diffae compare Zenith with, in PyTorch and with random weights: DiffAE's U-Net and
+encoder (all that bench/diffae uses), Z-Image's transformer, Qwen3 and FLUX's decoder. TAESD is in peers_net.py, Wan in
+video_net.py."""
 import torch
 import torch.nn.functional as F
 from torch import nn
