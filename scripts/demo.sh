@@ -25,5 +25,5 @@ if [ -e weights/zenith-mini ]; then
     echo '$ zenith generate "a portrait of a smiling woman" -m weights/zenith-mini --seed 1 -o build/woman.png'
     "$zenith" generate "a portrait of a smiling woman" -m weights/zenith-mini --seed 1 -o build/woman.png
     echo
-    echo "128x128, by a model of 24 MB that knows portraits and, less well, pets; docs/generate.md lists larger ones to download."
+    echo "128x128, by a model of 24 MB that was trained only on portraits and pets (these look worse); docs/generate.md lists larger ones to download."
 fi
