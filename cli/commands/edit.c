@@ -53,7 +53,7 @@ static void remark_on_amounts(const change *c)
 /* The bundled model that has this attribute, or NULL. `used` is the one that has not. */
 static const char *bundled_with(const char *word, const char *used)
 {
-    static const char *const bundled[] = { "diffae-faces", "diffae-pets" };
+    static const char *const bundled[] = { DIFFUSION_MODEL, "diffae-pets" };
     const char *found = NULL;
     if (!word[strspn(word, "0123456789")])
         return NULL; /* a number means something else in each model */

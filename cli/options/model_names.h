@@ -4,6 +4,9 @@
 
 #include <zenith/zenith.h>
 
+/* The bundled model that edit, interpolate and sample use if none is named. */
+#define DIFFUSION_MODEL "diffae-faces"
+
 /* The name of a model that zn_models_visit found at this path: the name of its files, or the folder of a training run,
  * whose file is always called "model". The caller frees it. */
 char *model_name(const char *path);

@@ -4,6 +4,7 @@
 #include "commands.h"
 #include "files/files.h"
 #include "options/compute.h"
+#include "options/model_names.h"
 #include "ui/report.h"
 
 #include <math.h>
@@ -209,19 +210,18 @@ static int complain_missing(const session *s, const char *what, const char *name
     return EXIT_FAILURE;
 }
 
-/* The diffusion autoencoder that comes with the program; NULL if it is not found. */
-static const char *bundled(void)
+/* DIFFUSION_MODEL, or NULL if it is not found. */
+static const char *default_model(void)
 {
-    static const char name[] = "diffae-faces";
     zn_model *found = NULL;
-    const int there = zn_model_find(name, &found) == ZN_OK;
+    const int is_found = zn_model_find(DIFFUSION_MODEL, &found) == ZN_OK;
     zn_model_free(found);
-    return there ? name : NULL;
+    return is_found ? DIFFUSION_MODEL : NULL;
 }
 
 int diffusion_open(session *s, const options *o, zn_part needs)
 {
-    const char *name = o->model ? o->model : bundled();
+    const char *name = o->model ? o->model : default_model();
     if (!name)
         return usage_error(o->command->name, "--model is needed: a diffusion autoencoder");
     const int status = session_open(s, o, name, NEED_DIFFUSION);

@@ -5,7 +5,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from . import _c
 from ._arrays import Array, floats
-from ._library import PathLike, check, lib, text, text_bytes
+from ._library import PathLike, Unsupported, check, lib, text, text_bytes
 from .images import Borrowed, Image, ImageLike
 from .models import Compute, Computing, ModelLike, model_of
 
@@ -124,25 +124,25 @@ class DiffAE(Computing):
         leaves it as it is, 1 changes any image strongly. imagine: goes to what the latent net imagines, for large
         changes such as a cat to a dog; 1, which is the default then, is there, and -1 where the attribute is not shown.
         encode_steps=0 draws the noise by the seed."""
+        edit = _c.zn_diffae_edit(attribute=text_bytes(attribute), imagine=imagine, seed=seed)
+        check(lib.zn_diffae_find_attribute(self.pointer, edit.attribute, ctypes.byref(ctypes.c_int())))
+        if imagine and not self.model.info.has_latent_net:
+            raise Unsupported(f"{self.model.info.path} has no latent net, so nothing can be imagined",
+                              _c.ZN_EUNSUPPORTED)
         image = self.fit(photo)
         condition = self.encode(image)
-        goals: Dict[bool, Array] = {}
-        conditions, out = [], []
-        amounts = amounts or (1.0 if imagine else 0.3,)
-        for amount in amounts:
-            if not imagine:
-                conditions.append(self.move(condition, attribute, amount))
-                continue
-            shown = amount > 0
-            if amount and shown not in goals:
-                goals[shown] = self.goal(condition, attribute, shown=shown, seed=seed)
-            conditions.append(self.approach(condition, goals[shown], abs(amount)) if amount else condition)
         noise = self.invert(image, condition, steps=encode_steps) if encode_steps else self.noise(seed=seed)
-        for moved, amount in zip(conditions, amounts):
-            with_it = self.loosen(noise, abs(amount), seed=seed) if imagine else noise
-            out += self.render(moved, with_it, steps=steps)
-            if image.grey:
-                lib.zn_image_make_grey(Borrowed(out[-1]).pointer)
+        moved, its_noise = Array((1, self.width)), Array(self._noise_shape(1))
+        out = []
+        try:
+            for amount in amounts or (1.0 if imagine else 0.3,):
+                self._run(lib.zn_diffae_edit_by, ctypes.byref(edit), condition.data, noise.data, amount, moved.data,
+                          its_noise.data)
+                out += self.render(moved, its_noise, steps=steps)
+                if image.grey:
+                    lib.zn_image_make_grey(Borrowed(out[-1]).pointer)
+        finally:
+            lib.zn_diffae_edit_clear(ctypes.byref(edit))
         return out
 
     @property

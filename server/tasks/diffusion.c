@@ -1,6 +1,7 @@
 /* Diffusion autoencoders: edit, interpolate, sample, and their part of reconstruct. Each image is a result of its own.
  */
 #include "base/fail.h"
+#include "options/model_names.h"
 #include "options/values.h"
 #include "server/tasks/tasks.h"
 #include "ui/report.h"
@@ -112,15 +113,23 @@ static zn_status render_result(course *c, const float *cond, const float *noise,
     return status;
 }
 
-/* That of the program, which comes with it. */
-static const char usual_model[] = "diffae-faces";
+/* Fails if a request without a model needs DIFFUSION_MODEL and it is not found. */
+static zn_status check_default(const sv_job *job)
+{
+    char *path = job->model ? NULL : sv_model_path(job->server->models, DIFFUSION_MODEL, 0);
+    const int is_missing = !job->model && !path;
+    free(path);
+    return is_missing ? ZN_FAIL(ZN_ENOTFOUND, "the task %s needs a model: a diffusion autoencoder", job->task->name)
+                      : ZN_OK;
+}
 
 static zn_status with_engine(sv_job *job, zn_status (*work)(sv_job *job, sv_engine *e))
 {
     sv_engine *e = NULL;
     const char *extension;
     ZN_TRY(sv_image_extension(job, &extension));
-    zn_status status = sv_engine_take(job, job->model ? job->model : usual_model, &e);
+    ZN_TRY(check_default(job));
+    zn_status status = sv_engine_take(job, job->model ? job->model : DIFFUSION_MODEL, &e);
     if (status == ZN_OK)
         status = work(job, e);
     sv_engine_return(e);

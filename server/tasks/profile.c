@@ -14,7 +14,6 @@ static void facts(sv_job *job, const char *part, const zn_bench_options *b, cons
     json_integer(j, "threads", r->threads);
     json_text(j, "isa", r->machine.isa);
     json_real(j, "ms_median", r->ms_median);
-    json_real(j, "cpu_ms", r->cpu_ms);
     json_real(j, "gflops", r->gflops);
     json_real(j, "peak_gflops", r->machine.peak_gflops);
     json_real(j, "bandwidth", r->machine.bandwidth_gbs);

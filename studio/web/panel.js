@@ -75,5 +75,12 @@ export const figure = (content, caption, file, ...more) =>
   el("figure", {}, content, el("figcaption", {}, caption,
     el("div", { class: "row" }, file && el("button", { type: "button", onclick: () => download(file.blob, file.name) }, "Save"), ...more)));
 
+/** A caption with the server's remarks on a job below it, each once. */
+export function withRemarks(caption, { remarks = [] }) {
+  const shown = [...caption.querySelectorAll(".remark")].map((node) => node.textContent);
+  caption.append(...remarks.filter((remark) => !shown.includes(remark)).map((remark) => el("span", { class: "soft remark" }, remark)));
+  return caption;
+}
+
 export const number = (label, name, attributes = {}) => field(label, input(name, { type: "number", ...attributes }));
 export const image = (file, alt) => el("img", { src: file.url, alt });

@@ -451,10 +451,12 @@ class AgainstTheProgram(Case):
                 self.assertEqual(made[0].grey, photo_ is grey)
         self.same(d.edit(grey, "Smiling", imagine=True, encode_steps=3, steps=3, seed=4)[0], made[2])
         self.same(d.edit(grey, "Smiling", encode_steps=0, steps=3)[0], d.edit(grey, "0", 0.3, encode_steps=0, steps=3)[0])
+        calls = []
         with self.assertRaisesRegex(zenith.Error, "there is no attribute 'Old'"):
-            d.edit(grey, "Old")
+            zenith.DiffAE(last, progress=calls.append).edit(grey, "Old")
         with self.assertRaisesRegex(zenith.Unsupported, "has no latent net"):
-            zenith.DiffAE(self.folder / "classify").edit(grey, "Smiling", imagine=True, encode_steps=0, steps=3)
+            zenith.DiffAE(self.folder / "classify", progress=calls.append).edit(grey, "Smiling", imagine=True)
+        self.assertEqual(calls, [], "before the minutes that inverting takes")
 
     def test_evaluate(self):
         (self.folder / "images").mkdir()

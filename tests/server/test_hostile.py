@@ -65,6 +65,15 @@ def test_no_generator():
         assert "zenith pull z-image-turbo" in said and "''" not in said, said
 
 
+def test_no_diffusion_autoencoder():
+    """The bundled default of edit, interpolate and sample is not installed."""
+    bare = Server(env={"ZENITH_MODELS": path("alone")}, program=path("alone/zenith"))
+    same(bare.job("sample", [], "failed")["error"], "the task sample needs a model: a diffusion autoencoder", "without a model")
+    assert "no model is called 'nosuch'" in bare.job("sample", [], "failed", model="nosuch")["error"]
+    bare.process.terminate()
+    bare.process.wait(SLOW)
+
+
 def test_bundled_generator():
     """The model that comes with the program is used if there is no other, with its own settings."""
     whole = Server()
@@ -185,4 +194,4 @@ def test_end():
     server.stop()
 
 
-main(test_guard, test_refused_options, test_no_generator, test_bundled_generator, test_paths, test_limits, test_damaged, test_raw, test_slow_clients, test_idle_streams, test_queue_is_bounded, test_end)
+main(test_guard, test_refused_options, test_no_generator, test_no_diffusion_autoencoder, test_bundled_generator, test_paths, test_limits, test_damaged, test_raw, test_slow_clients, test_idle_streams, test_queue_is_bounded, test_end)

@@ -348,6 +348,31 @@ def video_autoencoder(desk, files, _):
     page.wait_for_function("() => Number(document.querySelector('main figure canvas').dataset.frame) > 1")
 
 
+def cut_film(desk, files, _):
+    """What the server remarks on a video that was cut off is below its result, once."""
+    folder, program = os.path.dirname(os.path.dirname(files[0])), desk.server.command[0]
+    latent, whole, cut = (os.path.join(folder, name) for name in ("eight.safetensors", "whole.mkv", "cut.mkv"))
+    subprocess.run([program, "encode", "-q", "--clip", *files, "-m", "zenith-r", "-o", latent], check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
+    subprocess.run([program, "decode", "-q", latent, "-m", "zenith-r", "--rate", "1", "-o", whole], check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
+    with open(whole, "rb") as film, open(cut, "wb") as part:
+        part.write(film.read()[:os.path.getsize(whole) * 2 // 3])
+    page = desk.open("video")
+    page.get_by_label("Model").first.select_option("zenith-r")
+    clip = page.get_by_label("A clip (MP4, WebM, GIF), or its latent", exact=True)
+    for count, film in enumerate((whole, cut), 1):
+        clip.set_input_files(film)
+        desk.press("Start")
+        desk.results(count)
+    remarks = page.locator("main figure").first.locator(".remark")
+    assert any(text.startswith("cut.mkv: the file ends ") for text in remarks.all_inner_texts()), remarks.all_inner_texts()
+    shown = remarks.all_inner_texts()
+    with page.expect_download():
+        desk.press("Save latent")
+    page.get_by_role("button", name="Save latent").first.and_(page.locator(":enabled")).wait_for()
+    assert remarks.all_inner_texts() == shown, "the latent's remarks are the same"
+    assert page.locator("main figure").last.locator(".remark").count() == 0, "nothing to remark on the whole one"
+
+
 def bad_file(desk, files, _):
     page = desk.open("restore")
     page.get_by_label("Photos", exact=True).set_input_files(os.path.join(os.path.dirname(files[0]), "..", "broken.jpg"))
@@ -598,7 +623,7 @@ def only_bundled_weights(desk, files, _):
         fresh.stop()
 
 
-CASES = [every_tool_opens, no_weights, only_bundled_weights, generate, restore, restore_settings, latents, edit, video, video_autoencoder, models, full_size, bad_file, bad_file_is_reported_in_view, phone_shows_what_is_being_made, cancel, reload_during_job, two_tabs, train, train_on_own_photos, needs_a_key, keyboard, server_restart]
+CASES = [every_tool_opens, no_weights, only_bundled_weights, generate, restore, restore_settings, latents, edit, video, video_autoencoder, cut_film, models, full_size, bad_file, bad_file_is_reported_in_view, phone_shows_what_is_being_made, cancel, reload_during_job, two_tabs, train, train_on_own_photos, needs_a_key, keyboard, server_restart]
 
 
 def main():

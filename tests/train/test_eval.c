@@ -138,6 +138,73 @@ static void a_set_holds_the_middle_or_squares(void **state)
     zn_dataset_close(d);
 }
 
+/* ---- contact sheets of clips ---- */
+
+/* The red of frame i, which is flat. */
+static int red_of(int i) { return 50 + 25 * i; }
+
+/* A data set of one clip of 32x32 pixels. Returns false if this build has no LMDB. */
+static bool build_clip(int frames)
+{
+    char clips[112], path[160];
+    snprintf(clips, sizeof clips, "%s/clip%d", folder, frames);
+    assert_int_equal(mkdir(clips, 0777), 0);
+    for (int i = 0; i < frames; i++) {
+        zn_image *image;
+        assert_int_equal(zn_image_new(32, 32, 8, &image), ZN_OK);
+        memset(image->pixels, red_of(i), 32 * 32 * 3);
+        snprintf(path, sizeof path, "%s/%d.png", clips, i);
+        assert_int_equal(zn_image_write(path, image, NULL), ZN_OK);
+        zn_image_free(image);
+    }
+    const char *inputs[] = { clips };
+    const zn_dataset_build_options o = {
+        .inputs = inputs, .input_count = 1, .output = set, .size = 32, .clips = frames, .format = "png", .threads = 1
+    };
+    zn_dataset_build_result r;
+    const zn_status status = zn_dataset_build(&o, &r);
+    if (status != ZN_EUNSUPPORTED)
+        assert_int_equal(status, ZN_OK);
+    return status == ZN_OK;
+}
+
+/* The sheet of the set has the clip in its first square, which begins at 4, 4. Checks that each quarter of the square,
+ * or the whole if it has no room for several, is the frame of this number (-1: none), and that nothing else was drawn.
+ */
+static void check_sheet(int side, const int *shown)
+{
+    enum { GAP = 4, GREY = 32 };
+    const int columns = side > GAP + 1 ? 2 : 1, each = columns == 2 ? (side - GAP) / 2 : side;
+    zn_image *sheet;
+    assert_int_equal(zn_dataset_sheet(set, &(zn_dataset_sheet_options){ .side = side }, &sheet), ZN_OK);
+    assert_true(sheet->width >= side + 2 * GAP && sheet->height == side + 2 * GAP);
+    for (int y = 0; y < sheet->height; y++)
+        for (int x = 0; x < sheet->width; x++) {
+            const int column = x < GAP ? columns : (x - GAP) / (each + GAP), row = (y - GAP) / (each + GAP);
+            const bool in_quarter = column < columns && y >= GAP && row < columns && (x - GAP) % (each + GAP) < each &&
+                                    (y - GAP) % (each + GAP) < each;
+            const int frame = in_quarter ? shown[row * columns + column] : -1;
+            assert_int_equal(pixel(sheet, x, y)[0], frame < 0 ? GREY : red_of(frame));
+        }
+    zn_image_free(sheet);
+}
+
+static void clips_show_four_frames(void **state)
+{
+    (void)state;
+    if (!build_clip(7))
+        skip_because("this build has no LMDB");
+    const int four[] = { 0, 2, 4, 6 };
+    check_sheet(36, four);
+    check_sheet(6, four); /* of a pixel each */
+    check_sheet(5, four); /* the first alone */
+    check_sheet(1, four);
+    assert_true(build_clip(2));
+    const int both[] = { 0, 1, -1, -1 };
+    check_sheet(36, both);
+    check_sheet(5, both);
+}
+
 /* Shuts every second block of the first gate. */
 static zn_model *half_shut(void)
 {
@@ -292,11 +359,9 @@ static void without_memory_there_is_an_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shrinking_averages_areas),
-        cmocka_unit_test(a_set_holds_the_middle_or_squares),
-        cmocka_unit_test(gates_are_counted),
-        cmocka_unit_test(means_leave_infinite_out),
-        cmocka_unit_test(without_memory_there_is_an_error),
+        cmocka_unit_test(shrinking_averages_areas), cmocka_unit_test(a_set_holds_the_middle_or_squares),
+        cmocka_unit_test(clips_show_four_frames),   cmocka_unit_test(gates_are_counted),
+        cmocka_unit_test(means_leave_infinite_out), cmocka_unit_test(without_memory_there_is_an_error),
     };
     return cmocka_run_group_tests_name("eval", tests, set_up, files_tear_down);
 }

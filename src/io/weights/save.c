@@ -19,9 +19,6 @@ enum {
     LARGEST_KERNEL = 11 /* side of a convolution's */
 };
 
-/* The metadata of ComfyUI's newer files that describe their layers (scaled.h). */
-static const char described_layers[] = "_quantization_metadata";
-
 typedef enum way { KEEP, CONVERT, UNPACK, QUANTISE, SCALES } way;
 
 typedef struct item {
@@ -160,10 +157,10 @@ static zn_status plan_description(work *k, const zn_metadata *m, int convert, zn
 
 static zn_status plan_metadata(work *k, int convert, zn_dtype dtype)
 {
-    const char *first = zn_weights_metadata(k->w, described_layers); /* readers ignore others of this key */
+    const char *first = zn_weights_metadata(k->w, ZN_SCALED_METADATA); /* readers ignore others of this key */
     for (int64_t i = 0; i < k->w->metadata_count; i++) {
         const zn_metadata *m = &k->w->metadata[i];
-        if (!convert || strcmp(m->key, described_layers) != 0)
+        if (!convert || strcmp(m->key, ZN_SCALED_METADATA) != 0)
             k->metadata[k->metadata_count++] = *m;
         else if (m->value == first)
             ZN_TRY(plan_description(k, m, convert, dtype));

@@ -115,7 +115,7 @@ static zn_status check_scales(const zn_weights *w, const zn_weight *weight, zn_s
 zn_status zn_scaled_find(const zn_weights *w, const char *name, const zn_weight *weight, zn_scaled *out)
 {
     const zn_weight *format = part_of(w, name, "comfy_quant"), *scales = part_of(w, name, "weight_scale");
-    const char *all = zn_weights_metadata(w, "_quantization_metadata");
+    const char *all = zn_weights_metadata(w, ZN_SCALED_METADATA);
     *out = (zn_scaled){ .scales = scales ? scales : part_of(w, name, "scale_weight") };
     if (format)
         ZN_TRY(read_tensor(w, name, format, out));

@@ -13,6 +13,9 @@
 
 #include <zenith/weights.h>
 
+/* The metadata in which newer files of ComfyUI describe all such layers. */
+#define ZN_SCALED_METADATA "_quantization_metadata"
+
 typedef struct zn_scaled {
     const zn_weight *scales; /* borrowed from the open file; NULL: the layer is not scaled */
     int per_row;             /* 1: a scale for each row, 0: one for all */

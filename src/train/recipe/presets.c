@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "models/arch.h"
 #include "train/recipe/recipe.h"
+#include "train/recipe/yaml.h"
 
 #include <string.h>
 
@@ -81,29 +82,31 @@ static const char *name_of(const zn_preset *p, const char **description)
 const char *zn_recipe_preset(int index, const char **description) { return name_of(preset_at(index), description); }
 const char *zn_recipe_student(int index, const char **description) { return name_of(student_at(index), description); }
 
-/* Only blanks and comments: a file that was cut off, which would train the defaults for hours. */
-static bool is_empty(const char *text, size_t size)
+static zn_status count_value(void *count, const char *key, const char *value, const char *where)
 {
-    bool comment = false;
-    for (size_t i = 0; i < size; i++) {
-        comment = text[i] != '\n' && (comment || text[i] == '#');
-        if (!comment && !strchr(" \t\r\n", text[i]))
-            return false;
-    }
-    return true;
+    (void)key, (void)where;
+    *(int *)count += value != NULL;
+    return ZN_OK;
 }
 
-static zn_status apply_file(const zn_map *map, const char *name, zn_recipe *out)
+/* Refuses a file that sets nothing, such as one that was cut off: it would train the defaults for hours. example: a
+ * command that prints a whole recipe. */
+static zn_status apply_file(const zn_map *map, const char *name, const char *example, zn_recipe *out)
 {
-    if (is_empty((const char *)map->bytes, map->size))
-        return ZN_FAIL(ZN_EFORMAT, "%s: the recipe is empty; 'zenith train --print zenith-r' prints a whole one", name);
-    return zn_recipe_apply((const char *)map->bytes, map->size, name, out);
+    const char *text = (const char *)map->bytes;
+    int count = 0;
+    ZN_TRY(zn_recipe_apply(text, map->size, name, out));
+    ZN_TRY(zn_yaml_read(text, map->size, name, count_value, &count));
+    if (!count)
+        return ZN_FAIL(ZN_EFORMAT, "%s: the recipe sets nothing; '%s' prints a whole one", name, example);
+    return ZN_OK;
 }
 
 /* `base` is what the list's recipes have in common. */
 static zn_status read_from(const zn_preset *(*at)(int), const char *base, const char *name, zn_recipe *out)
 {
     ZN_TRY(zn_recipe_parse(base, strlen(base), name, out));
+    const bool is_student = at == student_at;
     const zn_preset *p;
     for (int i = 0; (p = at(i)); i++)
         if (strcmp(p->name, name) == 0)
@@ -111,10 +114,11 @@ static zn_status read_from(const zn_preset *(*at)(int), const char *base, const 
     const char *dot = strrchr(name, '.');
     if (!dot || (strcmp(dot, ".yaml") && strcmp(dot, ".yml")))
         return ZN_FAIL(ZN_ENOTFOUND, "no %s is called '%s', and it is not a .yaml file",
-                       at == student_at ? "student" : "recipe", name);
+                       is_student ? "student" : "recipe", name);
     zn_map map;
     ZN_TRY(zn_map_open(&map, name));
-    const zn_status status = apply_file(&map, name, out);
+    const zn_status status = apply_file(
+        &map, name, is_student ? "zenith distill --print --student taesd-half" : "zenith train --print zenith-r", out);
     zn_map_close(&map);
     return status;
 }

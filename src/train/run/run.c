@@ -105,7 +105,7 @@ static int loader_threads(const zn_run *r)
     return r->device ? threads : 1 + threads / 8;
 }
 
-/* Videos are cut from records that have enough frames. Without them, the frames of each would be one tall image. */
+/* Videos are cut from records with enough frames. An image recipe would take a record's frames for one tall image. */
 static zn_status check_clips(const zn_run *r)
 {
     const int frames = r->recipe.frames;

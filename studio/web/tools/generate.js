@@ -4,7 +4,7 @@ import { enlarge } from "../compare.js";
 import { el, field, input, select } from "../dom.js";
 import { dropZone } from "../files.js";
 import { results, run } from "../job.js";
-import { figure, image, missing, modelChoice, number, panel } from "../panel.js";
+import { figure, image, missing, modelChoice, number, panel, withRemarks } from "../panel.js";
 
 export const title = "Generate";
 export const hint = "Describe an image. Start from an image of your own to change it; a mask limits the change to its white part.";
@@ -85,15 +85,15 @@ export async function show(models, { published, generator }) {
     },
   });
 
-  function card(settings, file, { facts, remarks }, i) {
-    const used = facts.seed + i;
+  function card(settings, file, job, i) {
+    const { facts } = job, used = facts.seed + i;
     const again = (value) => () => {
       for (const [name, old] of Object.entries(settings)) if (desk.form.elements[name]) desk.form.elements[name].value = old;
       seed.value = value;
       desk.form.requestSubmit();
     };
-    return figure(image(file, settings.prompt), el("span", {}, settings.prompt, el("br"), el("span", { class: "soft" }, `${facts.model}, seed ${used}, ${file.width}×${file.height}`),
-      i === 0 && remarks.map((remark) => el("span", { class: "soft remark" }, remark))), file,
+    const caption = el("span", {}, settings.prompt, el("br"), el("span", { class: "soft" }, `${facts.model}, seed ${used}, ${file.width}×${file.height}`));
+    return figure(image(file, settings.prompt), i === 0 ? withRemarks(caption, job) : caption, file,
       el("button", { type: "button", onclick: again(used) }, "Again"),
       el("button", { type: "button", onclick: again(Math.floor(Math.random() * 2 ** 31)) }, "Vary"),
       enlarge(null, file.url, file.name, file.blob));

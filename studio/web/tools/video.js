@@ -2,7 +2,7 @@
 import { choice, el, field, range, select } from "../dom.js";
 import { download, dropZone, exampleClip } from "../files.js";
 import { results, run } from "../job.js";
-import { figure, missing, modelChoice, panel } from "../panel.js";
+import { figure, missing, modelChoice, panel, withRemarks } from "../panel.js";
 
 export const title = "Video";
 export const hint = "Encode a short clip and decode it again, restore it, or enlarge it; the scrubber moves the original and the result together.";
@@ -103,11 +103,13 @@ export function show(models, { published }) {
   const turn = (task) => able.forEach((other) => { settings[other].hidden = other !== task; });
   turn(able[0]);
 
-  async function saveLatent(clip, model, button) {
+  async function saveLatent(clip, model, button, caption) {
     button.disabled = true;
     try {
-      const [latent] = await results(await run("clip", { to: "latent", model }, { files: [clip], title: `latent of ${clip.name}` }));
+      const job = await run("clip", { to: "latent", model }, { files: [clip], title: `latent of ${clip.name}` });
+      const [latent] = await results(job);
       download(latent.blob, latent.name);
+      withRemarks(caption, job);
     } finally { button.disabled = false; }
   }
 
@@ -128,9 +130,9 @@ export function show(models, { published }) {
       const job = await run(task, task === "clip" ? { to: "video", ...options } : options, { files: [clip], title: clip.name, onprogress: wait.progress });
       const [file] = await results(job);
       const score = Number.isFinite(job.facts.psnr) ? `, ${job.facts.psnr.toFixed(1)} dB` : "";
-      const shown = figure(withScrubber(isLatent(clip) ? null : clip, file.url, job.facts.frames, WAYS[task][1]),
-        el("span", {}, el("strong", {}, clip.name), ` ${file.width}×${file.height}, ${job.facts.frames} frames${score}`), file,
-        task === "clip" && !isLatent(clip) && el("button", { type: "button", onclick: (event) => saveLatent(clip, options.model, event.currentTarget) }, "Save latent"));
+      const caption = withRemarks(el("span", {}, el("strong", {}, clip.name), ` ${file.width}×${file.height}, ${job.facts.frames} frames${score}`), job);
+      const shown = figure(withScrubber(isLatent(clip) ? null : clip, file.url, job.facts.frames, WAYS[task][1]), caption, file,
+        task === "clip" && !isLatent(clip) && el("button", { type: "button", onclick: (event) => saveLatent(clip, options.model, event.currentTarget, caption) }, "Save latent"));
       shown.className = "wide";
       wait.replaceWith(shown);
     },

@@ -28,6 +28,13 @@ zenith train --print empty.yaml
 printf '# to do\n\n' >empty.yaml
 zenith train empty.yaml --data . -o run
 echo "empty $?"
+for text in '---' 'loss: {}'; do
+    echo "$text" >empty.yaml
+    zenith train --print empty.yaml
+    echo "$text $?"
+done
+zenith distill --print --student empty.yaml
+echo "empty student $?"
 # An unknown name is answered with the nearest one, or with where to look.
 zenith train --print zenit-r
 zenith train --print nosuch
