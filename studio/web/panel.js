@@ -3,7 +3,7 @@ import { command, el, field, icon, input, progressText, select, values } from ".
 import { download } from "./files.js";
 import { Cancelled } from "./job.js";
 
-const NAMED = ["edit", "interpolate", "sample"]; // tasks without a default model
+const NAMED = ["edit", "interpolate", "sample"]; // their models differ in what they know, so the default is chosen by its name too
 
 /** The names of the models that can do a task, as options for a select; an empty choice takes the default, whose name may be given. */
 export function modelChoice(models, task, usual) {
