@@ -233,7 +233,19 @@ static zn_status convert(zn_film *f, zn_image *image)
     return ZN_OK;
 }
 
-/* Records when the frame is shown. A frame without a time, or with one not after the last, is shown a moment later. */
+/* When the frame is shown, in units of the stream: the time that the file states, unless it states none or one that no
+ * video reaches. A frame that is not after the last is shown a moment later. */
+static int64_t time_of_frame(const zn_film *f, int64_t last)
+{
+    const AVStream *s = f->format->streams[f->stream];
+    const AVRational rate = s->avg_frame_rate.num > 0 ? s->avg_frame_rate : (AVRational){ 25, 1 };
+    int64_t now = f->frame->best_effort_timestamp;
+    if (!zn_ffmpeg_is_time(now))
+        now = f->count ? last + zn_ff.av_rescale_q(1, av_inv_q(rate), s->time_base) : 0;
+    return f->count && (now <= last || !zn_ffmpeg_is_time(now)) ? last + 1 : now;
+}
+
+/* Records when the frame is shown. */
 static zn_status note_time(zn_film *f)
 {
     if (f->count == f->capacity) {
@@ -244,13 +256,7 @@ static zn_status note_time(zn_film *f)
         f->times = more;
         f->capacity = capacity;
     }
-    const AVStream *s = f->format->streams[f->stream];
-    const AVRational rate = s->avg_frame_rate.num > 0 ? s->avg_frame_rate : (AVRational){ 25, 1 };
-    const int64_t usual = zn_ff.av_rescale_q(1, av_inv_q(rate), s->time_base), told = f->frame->best_effort_timestamp;
-    const int64_t last = f->count ? f->times[f->count - 1] : 0;
-    int64_t now = told != AV_NOPTS_VALUE ? told : f->count ? last + usual : 0;
-    if (f->count && now <= last)
-        now = last + 1;
+    const int64_t last = f->count ? f->times[f->count - 1] : 0, now = time_of_frame(f, last);
     if (f->count == 1 || (f->count > 1 && now - last < f->shortest))
         f->shortest = now - last;
     if (f->count && now - last > f->longest)
