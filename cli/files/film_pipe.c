@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void film_report_faults(const film_faults *faults, const char *name, film_remark_fn tell, void *user)
+void film_report_faults(const zn_film_faults *faults, const char *name, film_remark_fn tell, void *user)
 {
     const int one = faults->damaged == 1;
     if (faults->damaged) {
@@ -118,7 +118,7 @@ zn_status film_end(film_pipe *p, zn_status status)
     p->held = p->capacity = 0;
     if (p->film) {
         zn_film_intervals(p->film, &p->shortest, &p->longest);
-        zn_film_faults(p->film, &p->faults.damaged, &p->faults.missing);
+        zn_film_find_faults(p->film, &p->faults);
     }
     zn_film_close(p->film);
     p->film = NULL;

@@ -81,7 +81,7 @@ static int tell(void *user, int64_t number, int64_t total)
 
 static void print_remark(void *user, const char *text) { note(user, "%s", text); }
 
-void remark_on_film(const options *o, const char *path, const film_faults *faults)
+void remark_on_film(const options *o, const char *path, const zn_film_faults *faults)
 {
     film_report_faults(faults, path, print_remark, (void *)o);
 }

@@ -150,9 +150,9 @@ void progress_skipped(void *user, const char *name, const char *why)
         complain("more images cannot be used");
 }
 
-void progress_remark(void *user, const char *name, const char *why)
+void progress_remark(void *user, const char *text)
 {
-    note(&(options){ .quiet = ((progress *)user)->quiet }, "%s: %s", name, why);
+    note(&(options){ .quiet = ((progress *)user)->quiet }, "%s", text);
 }
 
 void progress_erase(void)

@@ -28,8 +28,8 @@ void progress_begin(progress *p, const char *label, double base, double scale);
 int progress_tick(void *user, double fraction);
 /* A zn_skipped_fn: prints one line per image, and stops after the first twenty. */
 void progress_skipped(void *user, const char *name, const char *why);
-/* The same for what is used in spite of its faults: a remark. */
-void progress_remark(void *user, const char *name, const char *why);
+/* A film_remark_fn: prints a remark on a video that is used in spite of its faults. */
+void progress_remark(void *user, const char *text);
 /* Erases the bar if it is visible. */
 void progress_erase(void);
 

@@ -46,10 +46,16 @@ ZN_API ZN_MUST_USE zn_status zn_film_next(zn_film *film, zn_image **out);
 /* Shortest and longest time in seconds between two images, of those read so far; both 0 before the second. A steady
  * rate differs by the rounding of the file's clock at most. */
 ZN_API void zn_film_intervals(const zn_film *film, double *shortest, double *longest);
-/* Faults of the video as far as it has been read. damaged: images that were decoded with errors, of which parts are
- * guesses. missing, known after the last image: the seconds by which the file ends before the duration that it states;
- * 0 if that is less than one. */
-ZN_API void zn_film_faults(const zn_film *film, int64_t *damaged, double *missing);
+
+typedef struct zn_film_faults {
+    int64_t damaged; /* images that were decoded with errors, of which parts are guesses */
+    double missing;  /* known after the last image: the seconds by which the file ends before the duration that it
+                      * states; 0 if that is less than one */
+} zn_film_faults;
+
+/* Faults of the video as far as it has been read. */
+ZN_API void zn_film_find_faults(const zn_film *film, zn_film_faults *out);
+
 ZN_API void zn_film_close(zn_film *film);
 
 typedef struct zn_film_writer zn_film_writer;

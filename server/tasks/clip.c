@@ -36,7 +36,7 @@ static zn_status encode_file(sv_job *job, zn_video *v, const sv_file *file, zn_l
     const uint8_t *b = job->o.background;
     const zn_image_read_options reading = { .background = { b[0], b[1], b[2] },
                                             .max_pixels = job->server->settings->most_pixels };
-    film_faults faults = { 0 };
+    zn_film_faults faults = { 0 };
     if (is_video_file(file->name))
         ZN_TRY(sv_film_limit(job, file));
     ZN_TRY(encode_frames(v, file->path, &reading, clip, count, NULL, NULL, &faults));

@@ -52,7 +52,7 @@ static void facts(sv_job *job, const film_pipe *p, double ms)
 
 static void remark(void *user, const char *text) { sv_job_remark(user, "%s", text); }
 
-void sv_film_remarks(sv_job *job, const sv_file *file, const film_faults *faults)
+void sv_film_remarks(sv_job *job, const sv_file *file, const zn_film_faults *faults)
 {
     film_report_faults(faults, file->name, remark, job);
 }

@@ -31,6 +31,6 @@ ZN_MUST_USE zn_status sv_film(sv_job *job, sv_engine *e, int i, int measure, sv_
 /* Refuses a video whose images, or results, have more pixels than the server allows. */
 ZN_MUST_USE zn_status sv_film_limit(const sv_job *job, const sv_file *file);
 /* Adds what was wrong with a video to the job's remarks. */
-void sv_film_remarks(sv_job *job, const sv_file *file, const film_faults *faults);
+void sv_film_remarks(sv_job *job, const sv_file *file, const zn_film_faults *faults);
 
 #endif

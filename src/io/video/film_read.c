@@ -285,10 +285,9 @@ static double missing_seconds(const zn_film *f)
     return missing >= least && missing >= AV_TIME_BASE / 5 ? (double)missing / AV_TIME_BASE : 0;
 }
 
-void zn_film_faults(const zn_film *f, int64_t *damaged, double *missing)
+void zn_film_find_faults(const zn_film *f, zn_film_faults *out)
 {
-    *damaged = f->damaged;
-    *missing = missing_seconds(f);
+    *out = (zn_film_faults){ .damaged = f->damaged, .missing = missing_seconds(f) };
 }
 
 /* The next frame of the decoder into f->frame. *found: there was one. */
