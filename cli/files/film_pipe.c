@@ -9,6 +9,12 @@
 void film_report_faults(const zn_film_faults *faults, const char *name, film_remark_fn tell, void *user)
 {
     const int one = faults->damaged == 1;
+    if (faults->lost) {
+        char *text = must_print("%s: %lld frame%s could not be decoded and %s missing", name, (long long)faults->lost,
+                                faults->lost == 1 ? "" : "s", faults->lost == 1 ? "is" : "are");
+        tell(user, text);
+        free(text);
+    }
     if (faults->damaged) {
         char *text = must_print("%s: %lld frame%s of it could not be decoded without errors: parts of %s are wrong",
                                 name, (long long)faults->damaged, one ? "" : "s", one ? "it" : "them");

@@ -92,7 +92,7 @@ static void remark(const trip *t)
     const options *o = t->s->o;
     const film_pipe *p = &t->pipe;
     remark_on_film(o, p->input, &p->faults);
-    if (p->longest > 1.5 * p->shortest)
+    if (!p->faults.lost && p->longest > 1.5 * p->shortest) /* a missing frame leaves a gap */
         note(o, "%s: its frame rate varies, with %.0f to %.0f ms between frames; the result keeps these times",
              p->input, 1000 * p->shortest, 1000 * p->longest);
     if (*p->left_out)

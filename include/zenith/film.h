@@ -48,6 +48,7 @@ ZN_API ZN_MUST_USE zn_status zn_film_next(zn_film *film, zn_image **out);
 ZN_API void zn_film_intervals(const zn_film *film, double *shortest, double *longest);
 
 typedef struct zn_film_faults {
+    int64_t lost;    /* packets that could not be decoded: most are a frame, which is missing among the images */
     int64_t damaged; /* images that were decoded with errors, of which parts are guesses */
     double missing;  /* known after the last image: the seconds by which the file ends before the duration that it
                       * states; 0 if that is less than one */

@@ -461,9 +461,11 @@ class zn_film_info(Structure):
 
 
 class zn_film_faults(Structure):
+    lost: int
     damaged: int
     missing: float
     _fields_ = [
+        ("lost", c_int64),
         ("damaged", c_int64),
         ("missing", c_double),
     ]

@@ -123,6 +123,7 @@ struct zn_film {
     /* Times of the images given out, in units of the stream: each later than the one before it. */
     int64_t *times, shortest, longest;
     int64_t count, capacity;
+    int64_t lost;    /* packets that gave no image because of errors */
     int64_t damaged; /* images with errors */
     int64_t played;  /* the end of the packets that were read, in microseconds */
 };

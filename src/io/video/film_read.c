@@ -174,7 +174,7 @@ static int feed(zn_film *f)
         if (ours)
             code = zn_ff.avcodec_send_packet(f->decoder, f->packet);
         if (code == AVERROR_INVALIDDATA) { /* the packet is lost, as in players, and the film goes on */
-            f->damaged++;
+            f->lost++;
             code = 0;
         }
         zn_ff.av_packet_unref(f->packet);
@@ -287,7 +287,7 @@ static double missing_seconds(const zn_film *f)
 
 void zn_film_find_faults(const zn_film *f, zn_film_faults *out)
 {
-    *out = (zn_film_faults){ .damaged = f->damaged, .missing = missing_seconds(f) };
+    *out = (zn_film_faults){ .lost = f->lost, .damaged = f->damaged, .missing = missing_seconds(f) };
 }
 
 /* The next frame of the decoder into f->frame. *found: there was one. */
@@ -298,7 +298,7 @@ static zn_status next_frame(zn_film *f, bool *found)
     while (((code = zn_ff.avcodec_receive_frame(f->decoder, f->frame)) == AVERROR(EAGAIN) ||
             code == AVERROR_INVALIDDATA) &&
            !f->ended) {
-        f->damaged += code == AVERROR_INVALIDDATA;
+        f->lost += code == AVERROR_INVALIDDATA;
         code = feed(f);
         if (code < 0 && code != AVERROR_EOF)
             return zn_ffmpeg_fail(f->path, "read more of the video", code);
