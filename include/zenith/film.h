@@ -41,7 +41,8 @@ ZN_API ZN_MUST_USE zn_status zn_film_describe(const char *path, zn_film_info *ou
 ZN_API ZN_MUST_USE zn_status zn_film_open(const char *path, zn_film **out);
 /* From now on, images of videos with more than 8 bits per sample have 16; without this call they have 8. */
 ZN_API void zn_film_keep_bits(zn_film *film);
-/* The next image, upright, owned by the caller; NULL after the last. */
+/* The next image, upright, owned by the caller; NULL after the last. A video that has frames of which none can be
+ * decoded is ZN_EFORMAT. */
 ZN_API ZN_MUST_USE zn_status zn_film_next(zn_film *film, zn_image **out);
 /* Shortest and longest time in seconds between two images, of those read so far; both 0 before the second. A steady
  * rate differs by the rounding of the file's clock at most. */

@@ -154,6 +154,14 @@ if make_film -i second.mkv -c copy -bsf:v "$spoil" spoilt.mkv 2>none; then
     "$zenith" dataset build -f --clips 2 spoilt.mkv -o spoilt.lmdb >out.txt 2>err.txt || grep -q 'no LMDB' err.txt || fail "dataset build of spoilt.mkv: $(cat err.txt)"
     [[ $missing == 0 ]] || grep -q "spoilt.mkv: $missing frames\? could not be decoded\|no LMDB" err.txt || fail "dataset: not told of a spoilt packet: $(cat err.txt)"
 fi
+if make_film -i second.mkv -c copy -bsf:v 'noise=amount=1' lost.mkv 2>none; then
+    for work in "reconstruct -m $model lost.mkv -o no.mkv" "encode -m $model --clip lost.mkv -o no.latent" "restore -q -m random:zenith-restore lost.mkv -o no.mkv"; do
+        "$zenith" $work >out.txt 2>err.txt && fail "accepted: $work"
+        [[ $(cat err.txt) == 'zenith: lost.mkv: none of its 25 frames could be decoded' && ! -e no.mkv ]] || fail "$work: $(cat err.txt)"
+    done
+    "$zenith" dataset build --clips 2 lost.mkv -o lost.lmdb >out.txt 2>err.txt && fail "accepted: dataset build of lost.mkv"
+    grep -q '^zenith: lost.mkv: none of its 25 frames could be decoded$\|no LMDB' err.txt || fail "dataset build of lost.mkv: $(cat err.txt)"
+fi
 make_film -i second.mkv -c copy -movflags +faststart second.mp4
 head -c $(($(wc -c <second.mp4) / 2)) second.mp4 >half.mp4
 run half.mp4 -o half_out.mp4

@@ -163,6 +163,43 @@ static unsigned char *find(unsigned char *bytes, size_t size, const unsigned cha
     return bytes;
 }
 
+/* Overwrites the coded images of a .mp4 file. */
+static void spoil_images(const char *name)
+{
+    unsigned char bytes[1 << 16];
+    FILE *file = fopen(name, "rb+");
+    const size_t size = fread(bytes, 1, sizeof bytes, file);
+    unsigned char *box = find(bytes, size, (const unsigned char *)"mdat", 4);
+    const size_t length = (size_t)box[-4] << 24 | (size_t)box[-3] << 16 | (size_t)box[-2] << 8 | box[-1];
+    assert_true(length > 8 && length <= size);
+    memset(box + 4, 255, length - 8);
+    rewind(file);
+    fwrite(bytes, 1, size, file);
+    fclose(file);
+}
+
+/* A film of which no image can be decoded is not one without images. */
+static void films_without_a_good_image_fail(void **state)
+{
+    (void)state;
+    static const char *const errors[] = { ": its only frame could not be decoded",
+                                          ": none of its 9 frames could be decoded" };
+    for (int i = 0; i < 2 && is_built_in(); i++) {
+        zn_film *f;
+        zn_film_faults faults;
+        zn_image *im;
+        assert_int_equal(make(path, 64, 48, i ? 9 : 1), ZN_OK);
+        spoil_images(path);
+        assert_int_equal(zn_film_open(path, &f), ZN_OK);
+        assert_int_equal(zn_film_next(f, &im), ZN_EFORMAT);
+        assert_null(im);
+        assert_non_null(strstr(zn_error_text(), errors[i]));
+        zn_film_find_faults(f, &faults);
+        assert_true(faults.lost == (i ? 9 : 1) && faults.damaged == 0);
+        zn_film_close(f);
+    }
+}
+
 /* Gives the first cluster of a .mkv file another time, and sizes that are unknown, as in a stream. */
 static void set_first_time(const char *name, uint64_t time)
 {
@@ -266,6 +303,7 @@ int main(void)
         cmocka_unit_test(films_are_described),
         cmocka_unit_test(what_is_no_film_is_refused),
         cmocka_unit_test(cut_films_end),
+        cmocka_unit_test(films_without_a_good_image_fail),
         cmocka_unit_test(times_out_of_reach_are_ignored),
         cmocka_unit_test(names_may_have_colons),
         cmocka_unit_test(nothing_is_left_of_what_is_given_up),

@@ -147,6 +147,16 @@ def cut_film():
         tool("makeimage", f"film{n}.png", "96", "64", str(n))
     program("encode", "--clip", *[f"film{n}.png" for n in range(8)], "-m", "zenith-r", "-o", "eight.safetensors")
     program("decode", "eight.safetensors", "-m", "zenith-r", "--rate", "1", "-o", "whole.mkv")
+    program("decode", "eight.safetensors", "-m", "zenith-r", "--rate", "1", "-o", "lost.mp4")
+    film = bytearray(content("lost.mp4"))
+    images = film.index(b"mdat") + 4
+    size = int.from_bytes(film[images - 8:images - 4], "big") - 8
+    film[images:images + size] = b"\xff" * size
+    with open(path("lost.mp4"), "wb") as f:
+        f.write(film)
+    for to in ("video", "latent"):
+        error = server.job("clip", ["lost.mp4"], "failed", model="zenith-r", options={"to": to})["error"]
+        same(error, "lost.mp4: none of its 8 frames could be decoded", "a video without a good image")
     with open(path("cut.mkv"), "wb") as f:
         f.write(content("whole.mkv")[: len(content("whole.mkv")) * 2 // 3])
     for to in ("video", "latent"):

@@ -309,13 +309,23 @@ static zn_status next_frame(zn_film *f, bool *found)
     return *found ? ZN_OK : zn_ffmpeg_fail(f->path, "decode a frame of the video", code);
 }
 
+/* After the last image. */
+static zn_status end_of_film(const zn_film *f)
+{
+    if (f->count || !f->lost)
+        return ZN_OK;
+    if (f->lost == 1)
+        return ZN_FAIL(ZN_EFORMAT, "%s: its only frame could not be decoded", f->path);
+    return ZN_FAIL(ZN_EFORMAT, "%s: none of its %lld frames could be decoded", f->path, (long long)f->lost);
+}
+
 zn_status zn_film_next(zn_film *f, zn_image **out)
 {
     bool found;
     *out = NULL;
     ZN_TRY(next_frame(f, &found));
     if (!found)
-        return ZN_OK;
+        return end_of_film(f);
     zn_image *image = NULL;
     zn_status status = make_rows(f);
     if (status == ZN_OK)
