@@ -12,6 +12,10 @@
 
 #include <cmocka.h>
 
+#ifdef TEST_FFMPEG
+#include "io/video/ffmpeg.h"
+#endif
+
 static char folder[] = "/tmp/zenith-film.XXXXXX", path[64], other[64];
 
 /* Smooth colours that move. */
@@ -200,6 +204,55 @@ static void films_without_a_good_image_fail(void **state)
     }
 }
 
+#ifdef TEST_FFMPEG
+static int errors_left;
+static __typeof__(zn_ff.avcodec_receive_frame) real_receive;
+static __typeof__(zn_ff.avcodec_send_packet) real_send;
+
+static int fail_at_end(AVCodecContext *decoder, AVFrame *frame)
+{
+    const int code = real_receive(decoder, frame);
+    return code == AVERROR_EOF && errors_left-- > 0 ? AVERROR_INVALIDDATA : code;
+}
+
+static int refuse_end(AVCodecContext *decoder, const AVPacket *packet)
+{
+    const int code = real_send(decoder, packet);
+    return packet ? code : AVERROR_INVALIDDATA;
+}
+
+/* Errors after the last packet, as of decoders with several threads, cost their images only, and they may not end. */
+static void errors_at_the_end_cost_their_images_only(void **state)
+{
+    (void)state;
+    static const int errors[] = { 0, 3, 1 << 20 };
+    for (int i = 0; i < 3 && is_built_in(); i++) {
+        zn_film *f;
+        zn_film_faults faults;
+        zn_image *im;
+        int count = 0;
+        assert_int_equal(make(path, 64, 48, 9), ZN_OK);
+        assert_int_equal(zn_film_open(path, &f), ZN_OK);
+        errors_left = errors[i];
+        real_receive = zn_ff.avcodec_receive_frame;
+        real_send = zn_ff.avcodec_send_packet;
+        zn_ff.avcodec_receive_frame = fail_at_end;
+        zn_ff.avcodec_send_packet = refuse_end;
+        for (; zn_film_next(f, &im) == ZN_OK && im; count++)
+            zn_image_free(im);
+        const zn_status status = zn_film_next(f, &im);
+        zn_ff.avcodec_receive_frame = real_receive;
+        zn_ff.avcodec_send_packet = real_send;
+        assert_int_equal(status, ZN_OK);
+        assert_int_equal(count, 9);
+        zn_film_find_faults(f, &faults);
+        if (i < 2)
+            assert_int_equal(faults.lost, 1 + errors[i]);
+        zn_film_close(f);
+    }
+}
+#endif
+
 /* Gives the first cluster of a .mkv file another time, and sizes that are unknown, as in a stream. */
 static void set_first_time(const char *name, uint64_t time)
 {
@@ -304,6 +357,9 @@ int main(void)
         cmocka_unit_test(what_is_no_film_is_refused),
         cmocka_unit_test(cut_films_end),
         cmocka_unit_test(films_without_a_good_image_fail),
+#ifdef TEST_FFMPEG
+        cmocka_unit_test(errors_at_the_end_cost_their_images_only),
+#endif
         cmocka_unit_test(times_out_of_reach_are_ignored),
         cmocka_unit_test(names_may_have_colons),
         cmocka_unit_test(nothing_is_left_of_what_is_given_up),

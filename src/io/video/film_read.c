@@ -158,6 +158,15 @@ static void note_end(zn_film *f)
     f->played = end > f->played ? end : f->played;
 }
 
+/* A packet to the decoder, NULL after the last. One that it does not take is lost, as in players, and the film goes
+ * on. */
+static int send(zn_film *f, const AVPacket *packet)
+{
+    const int code = zn_ff.avcodec_send_packet(f->decoder, packet);
+    f->lost += code == AVERROR_INVALIDDATA;
+    return code == AVERROR_INVALIDDATA ? 0 : code;
+}
+
 /* One packet of the film to its decoder. */
 static int feed(zn_film *f)
 {
@@ -165,18 +174,14 @@ static int feed(zn_film *f)
         int code = zn_ff.av_read_frame(f->format, f->packet);
         if (code == AVERROR_EOF) {
             f->ended = true;
-            return zn_ff.avcodec_send_packet(f->decoder, NULL);
+            return send(f, NULL);
         }
         if (code < 0)
             return code;
         const bool ours = f->packet->stream_index == f->stream;
         note_end(f);
         if (ours)
-            code = zn_ff.avcodec_send_packet(f->decoder, f->packet);
-        if (code == AVERROR_INVALIDDATA) { /* the packet is lost, as in players, and the film goes on */
-            f->lost++;
-            code = 0;
-        }
+            code = send(f, f->packet);
         zn_ff.av_packet_unref(f->packet);
         if (ours || code < 0)
             return code;
@@ -290,14 +295,25 @@ void zn_film_find_faults(const zn_film *f, zn_film_faults *out)
     *out = (zn_film_faults){ .lost = f->lost, .damaged = f->damaged, .missing = missing_seconds(f) };
 }
 
+/* FFmpeg's code for the next frame of the decoder. At the end of the film it gives the frames that it held back, 16 in
+ * H.264 and H.265; one of them that it cannot decode is lost like others. */
+static int receive(zn_film *f)
+{
+    enum { MOST_HELD = 16 };
+    int code = zn_ff.avcodec_receive_frame(f->decoder, f->frame);
+    for (int i = 0; f->ended && code == AVERROR_INVALIDDATA && i < MOST_HELD; i++) {
+        f->lost++;
+        code = zn_ff.avcodec_receive_frame(f->decoder, f->frame);
+    }
+    return f->ended && code == AVERROR_INVALIDDATA ? AVERROR_EOF : code;
+}
+
 /* The next frame of the decoder into f->frame. *found: there was one. */
 static zn_status next_frame(zn_film *f, bool *found)
 {
     int code;
     *found = false;
-    while (((code = zn_ff.avcodec_receive_frame(f->decoder, f->frame)) == AVERROR(EAGAIN) ||
-            code == AVERROR_INVALIDDATA) &&
-           !f->ended) {
+    while (((code = receive(f)) == AVERROR(EAGAIN) || code == AVERROR_INVALIDDATA) && !f->ended) {
         f->lost += code == AVERROR_INVALIDDATA;
         code = feed(f);
         if (code < 0 && code != AVERROR_EOF)
