@@ -49,10 +49,12 @@ ZN_API ZN_MUST_USE zn_status zn_film_next(zn_film *film, zn_image **out);
 ZN_API void zn_film_intervals(const zn_film *film, double *shortest, double *longest);
 
 typedef struct zn_film_faults {
-    int64_t lost;    /* packets that could not be decoded: most are a frame, which is missing among the images */
+    int64_t lost;    /* packets that could not be decoded and gave no image; most packets are one frame */
     int64_t damaged; /* images that were decoded with errors, of which parts are guesses */
-    double missing;  /* known after the last image: the seconds by which the file ends before the duration that it
-                      * states; 0 if that is less than one */
+    /* Seconds by which the file ends before the duration that it states; known after the last image. 0 if it states
+     * none, and if they are less than 0.2, or less than both 1 and a quarter of the duration: the file may not say how
+     * long its last image is shown. */
+    double missing;
 } zn_film_faults;
 
 /* Faults of the video as far as it has been read. */
