@@ -18,7 +18,7 @@ int names_video(const options *o)
 {
     int found = 0;
     for (int i = 0; i < o->file_count; i++)
-        found |= is_video_file(o->files[i]);
+        found |= is_video_file(o->files[i]) && !is_folder(o->files[i]);
     return found;
 }
 

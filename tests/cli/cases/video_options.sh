@@ -4,3 +4,12 @@ export ZENITH_MODELS=$PWD/none
 try() { zenith "$@"; echo "$1: $?"; }
 try reconstruct nosuch.mp4 -m nosuch --keep 10% -o out.mp4
 try reconstruct nosuch.mp4 -m nosuch --scale 2 -o out.mp4
+mkdir dir.mp4
+makeimage dir.mp4/a.png 32 32
+try encode -q dir.mp4 -m random:taesd -o latents
+try encode -q dir.mp4 -m random:taesd --batch -o latents.safetensors
+try encode -q dir.mp4 -m $SOURCE/tests/golden/wan/taew2_1.safetensors --clip -o clip.safetensors
+try reconstruct -q dir.mp4 -m random:taesd -o again
+try restore -q dir.mp4 -m random:zenith-restore -o restored
+try upscale -q dir.mp4 -m random:zenith-restore -o large
+ls latents again restored large
