@@ -13,3 +13,15 @@ try reconstruct -q dir.mp4 -m random:taesd -o again
 try restore -q dir.mp4 -m random:zenith-restore -o restored
 try upscale -q dir.mp4 -m random:zenith-restore -o large
 ls latents again restored large
+# The quality of videos cannot be set; that of images in a folder called like a video can.
+for settings in "--quality 50" --lossless; do
+    try decode nosuch.safetensors -m nosuch $settings -o out.mp4
+    try decode nosuch.safetensors -m nosuch $settings --format mp4 -o folder/
+    try decode nosuch.safetensors -m nosuch $settings --format mp4
+    try interpolate nosuch.png nosuch.png -m nosuch $settings -o out.mp4
+done
+for result in dir.mp4 dir.mp4/z.jpg; do
+    try decode -q latents/a.safetensors -m random:taesd --format jpg --quality 50 -o $result
+    try decode -q latents/a.safetensors -m random:taesd --format mp4 --quality 50 -o dir.mp4/z.jpg -f
+done
+ls dir.mp4
