@@ -182,7 +182,7 @@ refuse 'is for images' plain.mp4 -o back.mp4 --quality 50
 mkdir -p folder.mp4 && refuse 'is a folder' plain.mp4 -o folder.mp4
 make_film "${sound[@]}" -c:a aac sound.mp4 && refuse 'there is no video in the file, only audio' sound.mp4
 echo junk >junk.mp4 && refuse 'junk.mp4: not a video that FFmpeg can read' junk.mp4
-cp plain.mp4 plain.png && refuse 'plain.png: a video, not an image' plain.png
+cp plain.mp4 plain.png && refuse 'plain.png: a video, not an image$' plain.png
 make_film -i plain.mp4 -ss 9 -c copy nothing.mkv && refuse 'not a video that FFmpeg can read' nothing.mkv
 "$zenith" compare plain.mp4 plain.mp4 2>err.txt && fail "compare takes videos"
 grep -q "'plain.mp4' is a video" err.txt || fail "compare of videos: $(cat err.txt)"

@@ -554,6 +554,15 @@ static void missing_formats_are_named(void **state)
 #ifndef TEST_GIF
         { "GIF89a..................", "GIF is not supported in this build; install libgif-dev and rebuild", 0 },
 #endif
+        { "\0\0\0\x18" /* MP4, 3GP, and a raw photo in CR3 */
+          "ftypisom\0\0\2\0isommp41",
+          "image in memory: a video, not an image", 1 },
+        { "\0\0\0\x18"
+          "ftyp3gp4\0\0\2\0isommp41",
+          "image in memory: a video, not an image", 1 },
+        { "\0\0\0\x18"
+          "ftypcrx \0\0\0\1crx isom",
+          "not an image of a known format", 1 },
         { "no image at all.........", "not an image of a known format (PNG, JPEG, WebP, HEIC, AVIF, TIFF, GIF, BMP)",
           1 },
     };
