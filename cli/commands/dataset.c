@@ -2,6 +2,7 @@
  * sheets. */
 #include "commands.h"
 #include "files/files.h"
+#include "files/film_pipe.h"
 #include "files/ranks.h"
 #include "ui/facts.h"
 #include "ui/progress.h"
@@ -76,6 +77,11 @@ static void print_built(const options *o, const zn_dataset_build_result *r)
     facts_end(&f);
 }
 
+static void remark_on_faults(void *user, const char *name, const zn_film_faults *faults)
+{
+    film_report_faults(faults, name, progress_remark, user);
+}
+
 static int build_on(const options *o, zn_ranks *ranks)
 {
     const int status = check_build(o);
@@ -96,7 +102,7 @@ static int build_on(const options *o, zn_ranks *ranks)
                                          .threads = o->threads,
                                          .ranks = ranks,
                                          .skipped = progress_skipped,
-                                         .damaged = progress_remark,
+                                         .faults = remark_on_faults,
                                          .progress = progress_tick,
                                          .user = &bar };
     zn_dataset_build_result r;

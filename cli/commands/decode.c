@@ -275,26 +275,39 @@ static zn_status work(session *s, const job *item, json *j, char *summary, size_
 
 static int can_write(const char *path) { return zn_image_can_write(path) || is_video_file(path); }
 
-/* Checks that videos can be written before anything is decoded. Returns non-zero after reporting why not. */
-static int lacks_video(const options *o)
+/* A name of the video that this writes, to be freed; NULL if it writes images. As jobs_make: --format is for results
+ * without a name of their own. */
+static char *video_to_write(const options *o)
 {
-    const char *name = o->output && is_video_file(o->output) ? o->output : NULL;
+    const char *name = o->output;
+    if (name && !is_folder(name) && (is_video_file(name) || zn_image_can_write(name)))
+        return is_video_file(name) ? must_copy(name) : NULL;
     char *sample = o->format ? must_print("video.%s", o->format) : NULL;
-    if (!name && sample && is_video_file(sample))
-        name = sample;
-    const int lacks = name && zn_film_check(name) != ZN_OK;
-    if (lacks)
-        complain_about(name);
+    if (sample && is_video_file(sample))
+        return sample;
     free(sample);
-    return lacks;
+    return NULL;
+}
+
+/* Checks before anything is decoded that a video, if that is the result, can be written. Returns 0, or an exit status
+ * after reporting why not. */
+static int check_video(const options *o)
+{
+    char *name = video_to_write(o);
+    int status = name ? film_check_settings(o) : 0;
+    if (name && !status && zn_film_check(name) != ZN_OK) {
+        complain_about(name);
+        status = EXIT_FAILURE;
+    }
+    free(name);
+    return status;
 }
 
 int decode_run(const options *o)
 {
-    if (o->output && is_video_file(o->output) && film_check_settings(o))
-        return EXIT_USAGE;
-    if (lacks_video(o))
-        return EXIT_FAILURE;
+    const int status = check_video(o);
+    if (status)
+        return status;
     const batch b = {
         .rules = { "latents", takes, "png", can_write, ".png, .jpg or .webp" },
         .verb = "decode",

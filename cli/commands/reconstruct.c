@@ -26,6 +26,9 @@ typedef struct trip {
     double encode_ms, decode_ms;
 } trip;
 
+/* The option given that only mamba-field models take; NULL if none is. */
+static const char *field_option(const options *o) { return o->scale ? "--scale" : o->share > 0 ? "--keep" : NULL; }
+
 /* The encoder's share of the work, for the progress bar. */
 static double encoder_share(const session *s, const zn_image *image)
 {
@@ -115,9 +118,9 @@ static zn_status by_field(session *s, const char *input, trip *t)
 
 static zn_status travel(session *s, const char *input, trip *t)
 {
-    zn_status status = !s->diffusion                    ? by_codec(s, input, t)
-                       : s->o->share > 0 || s->o->scale ? by_field(s, input, t)
-                                                        : by_diffusion(s, input, t);
+    zn_status status = !s->diffusion        ? by_codec(s, input, t)
+                       : field_option(s->o) ? by_field(s, input, t)
+                                            : by_diffusion(s, input, t);
     progress_erase();
     if (status == ZN_OK)
         status = zn_image_compare(t->original, t->result, &t->difference);
@@ -172,8 +175,8 @@ typedef struct sums {
 static zn_status work(session *s, const job *item, json *j, char *summary, size_t size)
 {
     trip t = { 0 };
-    if (!s->diffusion && (s->o->share > 0 || s->o->scale)) {
-        complain("%s: --%s is for mamba-field models, and %s is not one", item->input, s->o->scale ? "scale" : "keep",
+    if (!s->diffusion && field_option(s->o)) {
+        complain("%s: %s is for mamba-field models, and %s is not one", item->input, field_option(s->o),
                  s->info->architecture);
         return ZN_EINVALID;
     }
@@ -286,9 +289,9 @@ static int run_one(const options *o)
     session s = { 0 };
     trip t = { 0 };
     status = session_open(&s, o, o->model, NEEDS);
-    if (!status && !s.diffusion && (o->share > 0 || o->scale))
-        status = usage_error("reconstruct", "--%s is for mamba-field models, and %s is not one",
-                             o->scale ? "scale" : "keep", s.info->architecture);
+    if (!status && !s.diffusion && field_option(o))
+        status = usage_error("reconstruct", "%s is for mamba-field models, and %s is not one", field_option(o),
+                             s.info->architecture);
     if (!status) {
         progress_begin(&s.bar, "reconstruct", 0, 1);
         if (travel(&s, o->files[0], &t) != ZN_OK || (o->output && write_result(o, o->output, o->output, &t) != ZN_OK)) {
@@ -316,7 +319,8 @@ int reconstruct_run(const options *o)
     if (status)
         return status;
     if (names_video(o))
-        return film_reconstruct(o);
+        return field_option(o) ? usage_error("reconstruct", "%s is for images, not for a video", field_option(o))
+                               : film_reconstruct(o);
     if (film_check_input(o))
         return EXIT_USAGE;
     if (o->precision == ZN_PRECISION_FP8)

@@ -14,7 +14,7 @@ static zn_status next_frame(const frames *f, zn_image **out)
 }
 
 zn_status encode_frames(zn_video *v, const char *path, const zn_image_read_options *reading, zn_latent **clip,
-                        int *count, frame_fn tell, void *user, film_faults *faults)
+                        int *count, frame_fn tell, void *user, zn_film_faults *faults)
 {
     frames f = { 0 };
     const int before = *count;
@@ -35,7 +35,7 @@ zn_status encode_frames(zn_video *v, const char *path, const zn_image_read_optio
             status = next_frame(&f, &image);
     }
     if (f.film && faults)
-        zn_film_faults(f.film, &faults->damaged, &faults->missing);
+        zn_film_find_faults(f.film, faults);
     zn_film_close(f.film);
     zn_animation_close(f.images);
     return status;

@@ -11,7 +11,7 @@ typedef void (*frame_fn)(void *user, int number);
 /* Adds the frames of a video file, or of an image, which may be animated, to *clip (zn_video_encode), and their number
  * to *count. tell and faults may be NULL. */
 zn_status encode_frames(zn_video *v, const char *path, const zn_image_read_options *reading, zn_latent **clip,
-                        int *count, frame_fn tell, void *user, film_faults *faults);
+                        int *count, frame_fn tell, void *user, zn_film_faults *faults);
 
 /* Members of a JSON object: sizes of the image and of its latent, and the time. */
 void json_encoded(json *j, const zn_latent *latent, double encode_ms);

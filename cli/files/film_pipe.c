@@ -6,9 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-void film_report_faults(const film_faults *faults, const char *name, film_remark_fn tell, void *user)
+void film_report_faults(const zn_film_faults *faults, const char *name, film_remark_fn tell, void *user)
 {
     const int one = faults->damaged == 1;
+    if (faults->lost) {
+        char *text = must_print("%s: %lld frame%s could not be decoded and %s missing", name, (long long)faults->lost,
+                                faults->lost == 1 ? "" : "s", faults->lost == 1 ? "is" : "are");
+        tell(user, text);
+        free(text);
+    }
     if (faults->damaged) {
         char *text = must_print("%s: %lld frame%s of it could not be decoded without errors: parts of %s are wrong",
                                 name, (long long)faults->damaged, one ? "" : "s", one ? "it" : "them");
@@ -118,7 +124,7 @@ zn_status film_end(film_pipe *p, zn_status status)
     p->held = p->capacity = 0;
     if (p->film) {
         zn_film_intervals(p->film, &p->shortest, &p->longest);
-        zn_film_faults(p->film, &p->faults.damaged, &p->faults.missing);
+        zn_film_find_faults(p->film, &p->faults);
     }
     zn_film_close(p->film);
     p->film = NULL;

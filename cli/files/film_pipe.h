@@ -15,15 +15,9 @@
 /* Called before an image, from 1, is processed. total: as far as known. Non-zero cancels. */
 typedef int (*film_tell_fn)(void *user, int64_t number, int64_t total);
 
-/* Of a video that was read (zn_film_faults). */
-typedef struct film_faults {
-    int64_t damaged; /* images with errors */
-    double missing;  /* seconds by which the file ends too early */
-} film_faults;
-
 /* Calls `tell` with a sentence on each fault of the video called `name`. */
 typedef void (*film_remark_fn)(void *user, const char *text);
-void film_report_faults(const film_faults *faults, const char *name, film_remark_fn tell, void *user);
+void film_report_faults(const zn_film_faults *faults, const char *name, film_remark_fn tell, void *user);
 
 typedef struct film_pipe {
     /* set by the caller */
@@ -39,7 +33,7 @@ typedef struct film_pipe {
     int width, height;        /* of the results */
     double mse, ssim;         /* sums over the results */
     double shortest, longest; /* seconds between images */
-    film_faults faults;
+    zn_film_faults faults;
     char *left_out; /* streams that could not be copied; "" if none */
     /* its own */
     zn_film *film;

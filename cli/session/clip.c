@@ -66,7 +66,7 @@ static zn_status encode_item(session *s, zn_video *v, const char *path, zn_laten
     zn_film_info film = { 0 };
     if (!is_video_file(path))
         return encode_frames(v, path, &reading, clip, pictures, NULL, NULL, NULL);
-    film_faults faults = { 0 };
+    zn_film_faults faults = { 0 };
     zn_status status = zn_film_describe(path, &film);
     frame_bar bar = { &s->bar, path, film.frames, s->bar.base, s->bar.scale };
     if (status == ZN_OK)

@@ -18,7 +18,7 @@ int names_video(const options *o)
 {
     int found = 0;
     for (int i = 0; i < o->file_count; i++)
-        found |= is_video_file(o->files[i]);
+        found |= is_video_file(o->files[i]) && !is_folder(o->files[i]);
     return found;
 }
 
@@ -81,7 +81,7 @@ static int tell(void *user, int64_t number, int64_t total)
 
 static void print_remark(void *user, const char *text) { note(user, "%s", text); }
 
-void remark_on_film(const options *o, const char *path, const film_faults *faults)
+void remark_on_film(const options *o, const char *path, const zn_film_faults *faults)
 {
     film_report_faults(faults, path, print_remark, (void *)o);
 }
@@ -92,7 +92,7 @@ static void remark(const trip *t)
     const options *o = t->s->o;
     const film_pipe *p = &t->pipe;
     remark_on_film(o, p->input, &p->faults);
-    if (p->longest > 1.5 * p->shortest)
+    if (!p->faults.lost && p->longest > 1.5 * p->shortest) /* a missing frame leaves a gap */
         note(o, "%s: its frame rate varies, with %.0f to %.0f ms between frames; the result keeps these times",
              p->input, 1000 * p->shortest, 1000 * p->longest);
     if (*p->left_out)

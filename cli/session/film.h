@@ -16,6 +16,6 @@ int film_check_settings(const options *o);
 int film_reconstruct(const options *o);
 int film_restore(const options *o);
 /* What is wrong with a video that was read. */
-void remark_on_film(const options *o, const char *path, const film_faults *faults);
+void remark_on_film(const options *o, const char *path, const zn_film_faults *faults);
 
 #endif

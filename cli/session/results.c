@@ -5,6 +5,7 @@
 #include "commands.h"
 #include "files/files.h"
 #include "files/standard.h"
+#include "session/film.h"
 #include "ui/progress.h"
 #include "ui/report.h"
 #include "ui/show.h"
@@ -64,6 +65,8 @@ static int check_output(results *r, unsigned kinds)
         !(film && (kinds & RESULTS_VIDEO)))
         return usage_error(name, "cannot write '%s': its name must end in .png, .jpg or .webp, or in / for a folder",
                            o->output);
+    if (film && !r->folder && film_check_settings(o))
+        return EXIT_USAGE;
     if (film && !r->folder && zn_film_check(o->output) != ZN_OK) {
         complain_about(o->output);
         return EXIT_FAILURE;

@@ -140,19 +140,26 @@ int progress_tick(void *user, double fraction)
     return caught != 0;
 }
 
+enum { MOST_LINES = 20 };
+
 void progress_skipped(void *user, const char *name, const char *why)
 {
-    enum { MOST = 20 };
     const int count = ++((progress *)user)->skipped;
-    if (count <= MOST)
+    if (count <= MOST_LINES)
         complain_of(name, why);
-    else if (count == MOST + 1)
+    else if (count == MOST_LINES + 1)
         complain("more images cannot be used");
 }
 
-void progress_remark(void *user, const char *name, const char *why)
+void progress_remark(void *user, const char *text)
 {
-    note(&(options){ .quiet = ((progress *)user)->quiet }, "%s: %s", name, why);
+    progress *p = user;
+    const options o = { .quiet = p->quiet };
+    const int count = ++p->remarks;
+    if (count <= MOST_LINES)
+        note(&o, "%s", text);
+    else if (count == MOST_LINES + 1)
+        note(&o, "more videos have faults");
 }
 
 void progress_erase(void)

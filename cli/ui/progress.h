@@ -19,6 +19,7 @@ typedef struct progress {
     double line_ms;     /* where stderr is not a terminal, a line at most this often; 0: none */
     double left_ms;     /* time left, if known better than from the fraction; 0: not known */
     int skipped;        /* images that could not be used */
+    int remarks;        /* on videos with faults */
     char label[PROGRESS_LABEL];
 } progress;
 
@@ -28,8 +29,9 @@ void progress_begin(progress *p, const char *label, double base, double scale);
 int progress_tick(void *user, double fraction);
 /* A zn_skipped_fn: prints one line per image, and stops after the first twenty. */
 void progress_skipped(void *user, const char *name, const char *why);
-/* The same for what is used in spite of its faults: a remark. */
-void progress_remark(void *user, const char *name, const char *why);
+/* A film_remark_fn: prints a remark on a video that is used in spite of its faults, and stops after the first twenty.
+ */
+void progress_remark(void *user, const char *text);
 /* Erases the bar if it is visible. */
 void progress_erase(void);
 

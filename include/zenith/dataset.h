@@ -10,6 +10,7 @@
 #ifndef ZN_PUBLIC_DATASET_H
 #define ZN_PUBLIC_DATASET_H
 
+#include <zenith/film.h>
 #include <zenith/image.h>
 #include <zenith/ranks.h>
 
@@ -20,6 +21,8 @@ extern "C" {
 /* Called for each image that could not be used; why is one sentence that names it. Strings are valid during the call.
  */
 typedef void (*zn_skipped_fn)(void *user, const char *name, const char *why);
+/* Called for a video with faults. */
+typedef void (*zn_film_faults_fn)(void *user, const char *name, const zn_film_faults *faults);
 
 /* With clips, inputs are video files and folders. Each video file in a folder or its subfolders is a video (.mp4, .m4v,
  * .mkv, .webm, .mov, .avi, .gif), and so is each folder that contains images, its frames in numeric order. A video is
@@ -42,12 +45,11 @@ typedef struct zn_dataset_build_options {
     int clips;                    /* frames of each clip; 0: images, not clips */
     double rate;                  /* with clips: frames taken of each second of a video; 0: all */
     uint64_t seed;
-    int threads;             /* 0: one for each CPU */
-    zn_ranks *ranks;         /* processes that share the work; rank 0 writes and gets the result. NULL: one process */
-    zn_skipped_fn skipped;   /* may be NULL; called from the calling thread, in the order of the photos, on rank 0 */
-    zn_skipped_fn damaged;   /* the same for videos that are used although a part is damaged or missing; `why` does not
-                              * name them */
-    zn_progress_fn progress; /* may be NULL */
+    int threads;              /* 0: one for each CPU */
+    zn_ranks *ranks;          /* processes that share the work; rank 0 writes and gets the result. NULL: one process */
+    zn_skipped_fn skipped;    /* may be NULL; called from the calling thread, in the order of the photos, on rank 0 */
+    zn_film_faults_fn faults; /* the same for videos that are used in spite of faults */
+    zn_progress_fn progress;  /* may be NULL */
     void *user;
 } zn_dataset_build_options;
 

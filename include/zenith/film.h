@@ -41,15 +41,25 @@ ZN_API ZN_MUST_USE zn_status zn_film_describe(const char *path, zn_film_info *ou
 ZN_API ZN_MUST_USE zn_status zn_film_open(const char *path, zn_film **out);
 /* From now on, images of videos with more than 8 bits per sample have 16; without this call they have 8. */
 ZN_API void zn_film_keep_bits(zn_film *film);
-/* The next image, upright, owned by the caller; NULL after the last. */
+/* The next image, upright, owned by the caller; NULL after the last. A video that has frames of which none can be
+ * decoded is ZN_EFORMAT. */
 ZN_API ZN_MUST_USE zn_status zn_film_next(zn_film *film, zn_image **out);
 /* Shortest and longest time in seconds between two images, of those read so far; both 0 before the second. A steady
  * rate differs by the rounding of the file's clock at most. */
 ZN_API void zn_film_intervals(const zn_film *film, double *shortest, double *longest);
-/* Faults of the video as far as it has been read. damaged: images that were decoded with errors, of which parts are
- * guesses. missing, known after the last image: the seconds by which the file ends before the duration that it states;
- * 0 if that is less than one. */
-ZN_API void zn_film_faults(const zn_film *film, int64_t *damaged, double *missing);
+
+typedef struct zn_film_faults {
+    int64_t lost;    /* packets that could not be decoded and gave no image; most packets are one frame */
+    int64_t damaged; /* images that were decoded with errors, of which parts are guesses */
+    /* Seconds by which the file ends before the duration that it states; known after the last image. 0 if it states
+     * none, and if they are less than 0.2, or less than both 1 and a quarter of the duration: the file may not say how
+     * long its last image is shown. */
+    double missing;
+} zn_film_faults;
+
+/* Faults of the video as far as it has been read. */
+ZN_API void zn_film_find_faults(const zn_film *film, zn_film_faults *out);
+
 ZN_API void zn_film_close(zn_film *film);
 
 typedef struct zn_film_writer zn_film_writer;

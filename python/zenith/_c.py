@@ -114,6 +114,14 @@ class zn_codec(Structure):
     pass
 
 
+class zn_film(Structure):
+    pass
+
+
+class zn_film_writer(Structure):
+    pass
+
+
 class zn_ranks(Structure):
     pass
 
@@ -123,14 +131,6 @@ class zn_diffae(Structure):
 
 
 class zn_scorer(Structure):
-    pass
-
-
-class zn_film(Structure):
-    pass
-
-
-class zn_film_writer(Structure):
     pass
 
 
@@ -439,6 +439,41 @@ class zn_bench_result(Structure):
     ]
 
 
+class zn_film_info(Structure):
+    codec: Bytes
+    width: int
+    height: int
+    frames: int
+    rate: float
+    bits: int
+    rotation: int
+    audio: int
+    _fields_ = [
+        ("codec", c_char * 32),
+        ("width", c_int),
+        ("height", c_int),
+        ("frames", c_int64),
+        ("rate", c_double),
+        ("bits", c_int),
+        ("rotation", c_int),
+        ("audio", c_int),
+    ]
+
+
+class zn_film_faults(Structure):
+    lost: int
+    damaged: int
+    missing: float
+    _fields_ = [
+        ("lost", c_int64),
+        ("damaged", c_int64),
+        ("missing", c_double),
+    ]
+
+
+zn_film_faults_fn = CFUNCTYPE(None, c_void_p, c_char_p, POINTER(zn_film_faults))
+
+
 class zn_dataset_build_options(Structure):
     inputs: Any
     input_count: int
@@ -453,7 +488,7 @@ class zn_dataset_build_options(Structure):
     threads: int
     ranks: Any
     skipped: Any
-    damaged: Any
+    faults: Any
     progress: Any
     user: Any
     _fields_ = [
@@ -470,7 +505,7 @@ class zn_dataset_build_options(Structure):
         ("threads", c_int),
         ("ranks", POINTER(zn_ranks)),
         ("skipped", zn_skipped_fn),
-        ("damaged", zn_skipped_fn),
+        ("faults", zn_film_faults_fn),
         ("progress", zn_progress_fn),
         ("user", c_void_p),
     ]
@@ -889,27 +924,6 @@ class zn_diffae_eval_result(Structure):
         ("held_distance", c_double),
         ("failed", c_int64),
         ("seconds", c_double),
-    ]
-
-
-class zn_film_info(Structure):
-    codec: Bytes
-    width: int
-    height: int
-    frames: int
-    rate: float
-    bits: int
-    rotation: int
-    audio: int
-    _fields_ = [
-        ("codec", c_char * 32),
-        ("width", c_int),
-        ("height", c_int),
-        ("frames", c_int64),
-        ("rate", c_double),
-        ("bits", c_int),
-        ("rotation", c_int),
-        ("audio", c_int),
     ]
 
 
@@ -1427,6 +1441,20 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "zn_machine_measure": (c_int, [c_int, c_int, POINTER(zn_machine)]),
     "zn_bench": (c_int, [POINTER(zn_model), POINTER(zn_bench_options), POINTER(zn_bench_result)]),
     "zn_bench_result_clear": (None, [POINTER(zn_bench_result)]),
+    "zn_film_check": (c_int, [c_char_p]),
+    "zn_film_describe": (c_int, [c_char_p, POINTER(zn_film_info)]),
+    "zn_film_open": (c_int, [c_char_p, POINTER(POINTER(zn_film))]),
+    "zn_film_keep_bits": (None, [POINTER(zn_film)]),
+    "zn_film_next": (c_int, [POINTER(zn_film), POINTER(POINTER(zn_image))]),
+    "zn_film_intervals": (None, [POINTER(zn_film), POINTER(c_double), POINTER(c_double)]),
+    "zn_film_find_faults": (None, [POINTER(zn_film), POINTER(zn_film_faults)]),
+    "zn_film_close": (None, [POINTER(zn_film)]),
+    "zn_film_create": (c_int, [c_char_p, c_int, c_int, c_double, POINTER(POINTER(zn_film_writer))]),
+    "zn_film_create_from": (c_int, [c_char_p, POINTER(zn_film), c_int, c_int, c_int, POINTER(POINTER(zn_film_writer))]),
+    "zn_film_left_out": (c_char_p, [POINTER(zn_film_writer)]),
+    "zn_film_write": (c_int, [POINTER(zn_film_writer), POINTER(zn_image)]),
+    "zn_film_finish": (c_int, [POINTER(zn_film_writer)]),
+    "zn_film_drop": (None, [POINTER(zn_film_writer)]),
     "zn_ranks_open": (c_int, [POINTER(POINTER(zn_ranks))]),
     "zn_ranks_close": (None, [POINTER(zn_ranks)]),
     "zn_ranks_rank": (c_int, [POINTER(zn_ranks)]),
@@ -1494,20 +1522,6 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "zn_field_colours_at": (c_int, [POINTER(zn_diffae), POINTER(c_float), POINTER(c_float), c_int, c_uint64, c_int, POINTER(c_float)]),
     "zn_field_scatter": (None, [c_uint64, c_int, POINTER(c_float)]),
     "zn_field_write": (c_int, [c_char_p, c_int, POINTER(c_float), POINTER(c_float)]),
-    "zn_film_check": (c_int, [c_char_p]),
-    "zn_film_describe": (c_int, [c_char_p, POINTER(zn_film_info)]),
-    "zn_film_open": (c_int, [c_char_p, POINTER(POINTER(zn_film))]),
-    "zn_film_keep_bits": (None, [POINTER(zn_film)]),
-    "zn_film_next": (c_int, [POINTER(zn_film), POINTER(POINTER(zn_image))]),
-    "zn_film_intervals": (None, [POINTER(zn_film), POINTER(c_double), POINTER(c_double)]),
-    "zn_film_faults": (None, [POINTER(zn_film), POINTER(c_int64), POINTER(c_double)]),
-    "zn_film_close": (None, [POINTER(zn_film)]),
-    "zn_film_create": (c_int, [c_char_p, c_int, c_int, c_double, POINTER(POINTER(zn_film_writer))]),
-    "zn_film_create_from": (c_int, [c_char_p, POINTER(zn_film), c_int, c_int, c_int, POINTER(POINTER(zn_film_writer))]),
-    "zn_film_left_out": (c_char_p, [POINTER(zn_film_writer)]),
-    "zn_film_write": (c_int, [POINTER(zn_film_writer), POINTER(zn_image)]),
-    "zn_film_finish": (c_int, [POINTER(zn_film_writer)]),
-    "zn_film_drop": (None, [POINTER(zn_film_writer)]),
     "zn_generator_parts": (c_int, [POINTER(zn_generator_files), zn_generator_part_fn, c_void_p]),
     "zn_generators_visit": (c_int, [zn_generator_folder_fn, c_void_p]),
     "zn_generator_default": (c_int, [c_char_p, c_size_t]),

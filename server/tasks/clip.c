@@ -36,7 +36,7 @@ static zn_status encode_file(sv_job *job, zn_video *v, const sv_file *file, zn_l
     const uint8_t *b = job->o.background;
     const zn_image_read_options reading = { .background = { b[0], b[1], b[2] },
                                             .max_pixels = job->server->settings->most_pixels };
-    film_faults faults = { 0 };
+    zn_film_faults faults = { 0 };
     if (is_video_file(file->name))
         ZN_TRY(sv_film_limit(job, file));
     ZN_TRY(encode_frames(v, file->path, &reading, clip, count, NULL, NULL, &faults));
@@ -105,7 +105,9 @@ static zn_status decode(sv_job *job, sv_engine *e, const zn_latent *latent)
     const int film = !strcmp(job->form, "video");
     album a = { .job = job, .expected = 1 + (latent->frames - 1) * clip_step(e->info), .stem = sv_job_stem(job, 0) };
     zn_video *v = NULL;
-    zn_status status = film ? zn_film_check("video.mp4") : ZN_OK;
+    zn_status status = film ? sv_film_settings(job) : ZN_OK;
+    if (film && status == ZN_OK)
+        status = zn_film_check("video.mp4");
     if (film && status == ZN_OK)
         a.path = sv_job_new_result(job, a.stem, "mp4");
     const double start = now_ms();

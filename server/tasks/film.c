@@ -1,6 +1,7 @@
 /* Video files through a model, image by image: the calls of the program's reconstruct, restore and upscale, so that
  * audio, times and colours stay those of the original, and memory does not grow with the length. */
 #include "base/fail.h"
+#include "files/extensions.h"
 #include "files/film_pipe.h"
 #include "server/tasks/tasks.h"
 #include "ui/report.h"
@@ -35,6 +36,23 @@ zn_status sv_film_limit(const sv_job *job, const sv_file *file)
                    file->name, (long long)scale * info.width, (long long)scale * info.height, (long long)most);
 }
 
+zn_status sv_film_settings(const sv_job *job)
+{
+    return job->o.quality || job->o.lossless
+               ? ZN_FAIL(ZN_EINVALID, "%s is for images: the quality of videos cannot be set",
+                         job->o.quality ? "quality" : "lossless")
+               : ZN_OK;
+}
+
+/* Beside videos. */
+static int has_images(const sv_job *job)
+{
+    int count = 0;
+    for (int i = 0; i < job->file_count; i++)
+        count += !is_video_file(job->files[i].name);
+    return count > 0;
+}
+
 static void facts(sv_job *job, const film_pipe *p, double ms)
 {
     json *j = &job->facts;
@@ -52,13 +70,15 @@ static void facts(sv_job *job, const film_pipe *p, double ms)
 
 static void remark(void *user, const char *text) { sv_job_remark(user, "%s", text); }
 
-void sv_film_remarks(sv_job *job, const sv_file *file, const film_faults *faults)
+void sv_film_remarks(sv_job *job, const sv_file *file, const zn_film_faults *faults)
 {
     film_report_faults(faults, file->name, remark, job);
 }
 
 zn_status sv_film(sv_job *job, sv_engine *e, int i, int measure, sv_film_fn process)
 {
+    if (!has_images(job))
+        ZN_TRY(sv_film_settings(job));
     ZN_TRY(zn_film_check("video.mp4"));
     ZN_TRY(sv_film_limit(job, &job->files[i]));
     place at = { job, i };

@@ -28,9 +28,11 @@ typedef zn_status (*sv_film_fn)(sv_job *job, sv_engine *e, film_pipe *p);
 /* Takes input i, a video, through `process`; the result is an MP4 with the audio of the original. measure: compare the
  * results with their originals. */
 ZN_MUST_USE zn_status sv_film(sv_job *job, sv_engine *e, int i, int measure, sv_film_fn process);
+/* Refuses settings that only images have, when the result is a video. */
+ZN_MUST_USE zn_status sv_film_settings(const sv_job *job);
 /* Refuses a video whose images, or results, have more pixels than the server allows. */
 ZN_MUST_USE zn_status sv_film_limit(const sv_job *job, const sv_file *file);
 /* Adds what was wrong with a video to the job's remarks. */
-void sv_film_remarks(sv_job *job, const sv_file *file, const film_faults *faults);
+void sv_film_remarks(sv_job *job, const sv_file *file, const zn_film_faults *faults);
 
 #endif

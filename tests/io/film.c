@@ -12,6 +12,10 @@
 
 #include <cmocka.h>
 
+#ifdef TEST_FFMPEG
+#include "io/video/ffmpeg.h"
+#endif
+
 static char folder[] = "/tmp/zenith-film.XXXXXX", path[64], other[64];
 
 /* Smooth colours that move. */
@@ -154,6 +158,154 @@ static void cut_films_end(void **state)
     unlink(other);
 }
 
+static unsigned char *find(unsigned char *bytes, size_t size, const unsigned char *what, size_t length)
+{
+    for (size_t i = 0; i + length <= size; i++)
+        if (!memcmp(bytes + i, what, length))
+            return bytes + i;
+    fail_msg("not found");
+    return bytes;
+}
+
+/* Overwrites the coded images of a .mp4 file. */
+static void spoil_images(const char *name)
+{
+    unsigned char bytes[1 << 16];
+    FILE *file = fopen(name, "rb+");
+    const size_t size = fread(bytes, 1, sizeof bytes, file);
+    unsigned char *box = find(bytes, size, (const unsigned char *)"mdat", 4);
+    const size_t length = (size_t)box[-4] << 24 | (size_t)box[-3] << 16 | (size_t)box[-2] << 8 | box[-1];
+    assert_true(length > 8 && length <= size);
+    memset(box + 4, 255, length - 8);
+    rewind(file);
+    fwrite(bytes, 1, size, file);
+    fclose(file);
+}
+
+/* A film of which no image can be decoded is not one without images. */
+static void films_without_a_good_image_fail(void **state)
+{
+    (void)state;
+    static const char *const errors[] = { ": its only frame could not be decoded",
+                                          ": none of its 9 frames could be decoded" };
+    for (int i = 0; i < 2 && is_built_in(); i++) {
+        zn_film *f;
+        zn_film_faults faults;
+        zn_image *im;
+        assert_int_equal(make(path, 64, 48, i ? 9 : 1), ZN_OK);
+        spoil_images(path);
+        assert_int_equal(zn_film_open(path, &f), ZN_OK);
+        assert_int_equal(zn_film_next(f, &im), ZN_EFORMAT);
+        assert_null(im);
+        assert_non_null(strstr(zn_error_text(), errors[i]));
+        zn_film_find_faults(f, &faults);
+        assert_true(faults.lost == (i ? 9 : 1) && faults.damaged == 0);
+        zn_film_close(f);
+    }
+}
+
+#ifdef TEST_FFMPEG
+static int errors_left;
+static __typeof__(zn_ff.avcodec_receive_frame) real_receive;
+static __typeof__(zn_ff.avcodec_send_packet) real_send;
+
+static int fail_at_end(AVCodecContext *decoder, AVFrame *frame)
+{
+    const int code = real_receive(decoder, frame);
+    return code == AVERROR_EOF && errors_left-- > 0 ? AVERROR_INVALIDDATA : code;
+}
+
+static int refuse_end(AVCodecContext *decoder, const AVPacket *packet)
+{
+    const int code = real_send(decoder, packet);
+    return packet ? code : AVERROR_INVALIDDATA;
+}
+
+/* Errors after the last packet, as of decoders with several threads, cost their images only, and they may not end. */
+static void errors_at_the_end_cost_their_images_only(void **state)
+{
+    (void)state;
+    static const int errors[] = { 0, 3, 1 << 20 };
+    for (int i = 0; i < 3 && is_built_in(); i++) {
+        zn_film *f;
+        zn_film_faults faults;
+        zn_image *im;
+        int count = 0;
+        assert_int_equal(make(path, 64, 48, 9), ZN_OK);
+        assert_int_equal(zn_film_open(path, &f), ZN_OK);
+        errors_left = errors[i];
+        real_receive = zn_ff.avcodec_receive_frame;
+        real_send = zn_ff.avcodec_send_packet;
+        zn_ff.avcodec_receive_frame = fail_at_end;
+        zn_ff.avcodec_send_packet = refuse_end;
+        for (; zn_film_next(f, &im) == ZN_OK && im; count++)
+            zn_image_free(im);
+        const zn_status status = zn_film_next(f, &im);
+        zn_ff.avcodec_receive_frame = real_receive;
+        zn_ff.avcodec_send_packet = real_send;
+        assert_int_equal(status, ZN_OK);
+        assert_int_equal(count, 9);
+        zn_film_find_faults(f, &faults);
+        if (i < 2)
+            assert_int_equal(faults.lost, 1 + errors[i]);
+        zn_film_close(f);
+    }
+}
+#endif
+
+/* Gives the first cluster of a .mkv file another time, and sizes that are unknown, as in a stream. */
+static void set_first_time(const char *name, uint64_t time)
+{
+    static const unsigned char segment[] = { 0x18, 0x53, 0x80, 0x67 }, cluster[] = { 0x1f, 0x43, 0xb6, 0x75 },
+                               stamp[] = { 0xe7, 0x81 }, unknown[] = { 1, 255, 255, 255, 255, 255, 255, 255 };
+    unsigned char bytes[1 << 16];
+    FILE *file = fopen(name, "rb");
+    const size_t size = fread(bytes, 1, sizeof bytes, file);
+    fclose(file);
+    unsigned char *body = find(bytes, size, segment, 4), *first = find(bytes, size, cluster, 4);
+    unsigned char *old = find(first, 32, stamp, 2), new[10] = { 0xe7, 0x88 };
+    memcpy(body + 4, unknown, 8);
+    for (int i = 0; i < 8; i++)
+        new[2 + i] = (unsigned char)(time >> 8 * (7 - i));
+    file = fopen(name, "wb");
+    fwrite(bytes, 1, (size_t)(first + 4 - bytes), file);
+    fwrite(unknown, 1, sizeof unknown, file);
+    fwrite(new, 1, sizeof new, file);
+    fwrite(old + 3, 1, (size_t)(bytes + size - old - 3), file);
+    fclose(file);
+}
+
+/* Times that no film reaches count as none: the images follow each other at the usual rate, also in a copy. */
+static void times_out_of_reach_are_ignored(void **state)
+{
+    (void)state;
+    static const uint64_t times[] = { 0x8000000000008000, 0x7fffffffffff0000, 0x2000000000000000 };
+    snprintf(other, sizeof other, "%s/timed.mkv", folder);
+    for (int i = 0; i < 3 && is_built_in(); i++) {
+        zn_film *f;
+        zn_film_writer *w;
+        zn_film_info info;
+        zn_image *im;
+        double shortest, longest;
+        assert_int_equal(make(other, 64, 48, 9), ZN_OK);
+        set_first_time(other, times[i]);
+        assert_int_equal(zn_film_open(other, &f), ZN_OK);
+        assert_int_equal(zn_film_create_from(path, f, 64, 48, 0, &w), ZN_OK);
+        while (zn_film_next(f, &im) == ZN_OK && im) {
+            assert_int_equal(zn_film_write(w, im), ZN_OK);
+            zn_image_free(im);
+        }
+        zn_film_intervals(f, &shortest, &longest);
+        if (shortest < 0.04 || longest > 0.043)
+            fail_msg("from %g to %g seconds between images", shortest, longest);
+        assert_int_equal(zn_film_finish(w), ZN_OK);
+        zn_film_close(f);
+        assert_int_equal(zn_film_describe(path, &info), ZN_OK);
+        assert_true(info.frames == 9 && info.rate > 23 && info.rate < 25);
+        unlink(other);
+    }
+}
+
 /* What looks like the address of another machine is a name like any other. */
 static void names_may_have_colons(void **state)
 {
@@ -200,9 +352,17 @@ static void nothing_is_left_of_what_is_given_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pictures_come_back),         cmocka_unit_test(films_are_described),
-        cmocka_unit_test(what_is_no_film_is_refused), cmocka_unit_test(cut_films_end),
-        cmocka_unit_test(names_may_have_colons),      cmocka_unit_test(nothing_is_left_of_what_is_given_up),
+        cmocka_unit_test(pictures_come_back),
+        cmocka_unit_test(films_are_described),
+        cmocka_unit_test(what_is_no_film_is_refused),
+        cmocka_unit_test(cut_films_end),
+        cmocka_unit_test(films_without_a_good_image_fail),
+#ifdef TEST_FFMPEG
+        cmocka_unit_test(errors_at_the_end_cost_their_images_only),
+#endif
+        cmocka_unit_test(times_out_of_reach_are_ignored),
+        cmocka_unit_test(names_may_have_colons),
+        cmocka_unit_test(nothing_is_left_of_what_is_given_up),
     };
     if (!mkdtemp(folder))
         return 1;

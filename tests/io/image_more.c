@@ -214,11 +214,13 @@ static void bmp_that_lies(void **state)
 #ifdef TEST_TIFF
 typedef struct tiff_spec {
     int bits, channels, photometric, compression, orientation, tiled, planar;
+    int clear;      /* 255 minus the fourth sample */
+    int undeclared; /* which is not said to be alpha */
 } tiff_spec;
 
 static int tiff_sample(const tiff_spec *s, int x, int y, int c)
 {
-    const int v = c == 3 ? 255 : pattern(x, y, s->channels < 3 ? 0 : c);
+    const int v = c == 3 ? 255 - s->clear : pattern(x, y, s->channels < 3 ? 0 : c);
     return s->photometric == PHOTOMETRIC_MINISWHITE ? 255 - v : v;
 }
 
@@ -252,8 +254,9 @@ static blob make_tiff(const tiff_spec *s)
     TIFFSetField(t, TIFFTAG_YRESOLUTION, 59.055);
     if (s->orientation)
         TIFFSetField(t, TIFFTAG_ORIENTATION, s->orientation);
-    if (s->channels == 4)
-        TIFFSetField(t, TIFFTAG_EXTRASAMPLES, 1, (uint16_t[]){ EXTRASAMPLE_UNASSALPHA });
+    if (s->channels == 2 || s->channels > 3)
+        TIFFSetField(t, TIFFTAG_EXTRASAMPLES, 1,
+                     (uint16_t[]){ s->undeclared ? EXTRASAMPLE_UNSPECIFIED : EXTRASAMPLE_UNASSALPHA });
     if (s->tiled) {
         TIFFSetField(t, TIFFTAG_TILEWIDTH, 16);
         TIFFSetField(t, TIFFTAG_TILELENGTH, 16);
@@ -301,6 +304,38 @@ static void tiff_of_every_kind(void **state)
         assert_int_equal(im->bits, specs[i].bits);
         is_pattern(im, 0);
         zn_image_free(im);
+        survives(&b);
+        blob_free(&b);
+    }
+}
+
+/* Grey and CMYK with a sample of another kind, such as a spot colour. A fourth sample of RGB may be alpha undeclared.
+ */
+static void tiff_with_other_samples(void **state)
+{
+    (void)state;
+    static const struct {
+        tiff_spec spec;
+        bool transparent;
+    } cases[] = {
+        { { .bits = 8, .channels = 2, .photometric = PHOTOMETRIC_MINISBLACK, .undeclared = 1 }, false },
+        { { .bits = 8, .channels = 2, .photometric = PHOTOMETRIC_MINISBLACK }, true },
+        { { .bits = 8, .channels = 5, .photometric = PHOTOMETRIC_SEPARATED, .undeclared = 1 }, false },
+        { { .bits = 8, .channels = 5, .photometric = PHOTOMETRIC_SEPARATED, .undeclared = 1, .tiled = 1 }, false },
+        { { .bits = 8, .channels = 4, .photometric = PHOTOMETRIC_RGB, .undeclared = 1 }, false },
+        { { .bits = 8, .channels = 4, .photometric = PHOTOMETRIC_RGB, .undeclared = 1, .clear = 55 }, true },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const tiff_spec *s = &cases[i].spec;
+        blob b = make_tiff(s);
+        has_alpha_if(path, cases[i].transparent);
+        if (!cases[i].transparent) {
+            zn_image *im = must_read(&b, NULL);
+            assert_int_equal(at(im, 3, 2, 1), s->channels == 5   ? 0
+                                              : s->channels == 4 ? pattern(3, 2, 1)
+                                                                 : pattern(3, 2, 0));
+            zn_image_free(im);
+        }
         survives(&b);
         blob_free(&b);
     }
@@ -360,7 +395,7 @@ static void tiff_of_one_bit(void **state)
 static void tiff_has_xmp_and_density(void **state)
 {
     (void)state;
-    blob b = make_tiff(&(tiff_spec){ 8, 3, PHOTOMETRIC_RGB, 0, 0, 0, 0 });
+    blob b = make_tiff(&(tiff_spec){ .bits = 8, .channels = 3, .photometric = PHOTOMETRIC_RGB });
     zn_image_metadata m;
     assert_int_equal(zn_image_read_metadata(path, &m), ZN_OK);
     assert_int_equal(m.xmp_size, 8);
@@ -519,6 +554,15 @@ static void missing_formats_are_named(void **state)
 #ifndef TEST_GIF
         { "GIF89a..................", "GIF is not supported in this build; install libgif-dev and rebuild", 0 },
 #endif
+        { "\0\0\0\x18" /* MP4, 3GP, and a raw photo in CR3 */
+          "ftypisom\0\0\2\0isommp41",
+          "image in memory: a video, not an image", 1 },
+        { "\0\0\0\x18"
+          "ftyp3gp4\0\0\2\0isommp41",
+          "image in memory: a video, not an image", 1 },
+        { "\0\0\0\x18"
+          "ftypcrx \0\0\0\1crx isom",
+          "not an image of a known format", 1 },
         { "no image at all.........", "not an image of a known format (PNG, JPEG, WebP, HEIC, AVIF, TIFF, GIF, BMP)",
           1 },
     };
@@ -531,22 +575,17 @@ int main(void)
 {
     snprintf(path, sizeof path, "/tmp/zenith-more-%ld", (long)getpid());
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bmp_of_every_kind),
-        cmocka_unit_test(bmp_with_palette),
+        cmocka_unit_test(bmp_of_every_kind),     cmocka_unit_test(bmp_with_palette),
         cmocka_unit_test(bmp_that_lies),
 #ifdef TEST_TIFF
-        cmocka_unit_test(tiff_of_every_kind),
-        cmocka_unit_test(tiff_of_grey),
-        cmocka_unit_test(tiff_is_made_upright),
-        cmocka_unit_test(tiff_of_one_bit),
-        cmocka_unit_test(tiff_has_xmp_and_density),
+        cmocka_unit_test(tiff_of_every_kind),    cmocka_unit_test(tiff_with_other_samples),
+        cmocka_unit_test(tiff_of_grey),          cmocka_unit_test(tiff_is_made_upright),
+        cmocka_unit_test(tiff_of_one_bit),       cmocka_unit_test(tiff_has_xmp_and_density),
 #endif
 #ifdef TEST_GIF
-        cmocka_unit_test(gif_first_frame),
-        cmocka_unit_test(gif_frames),
+        cmocka_unit_test(gif_first_frame),       cmocka_unit_test(gif_frames),
 #endif
-        cmocka_unit_test(heif_through_heif_enc),
-        cmocka_unit_test(missing_formats_are_named),
+        cmocka_unit_test(heif_through_heif_enc), cmocka_unit_test(missing_formats_are_named),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     unlink(path);

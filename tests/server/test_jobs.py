@@ -133,6 +133,13 @@ def test_films():
     program("restore", "film.mp4", "-o", "clean.mp4")
     same(server.result(job), content("clean.mp4"), "a restored video")
     assert "for images" in server.job("restore", ["film.mp4"], "failed", reference=("photo.png", content("photo.png")))["error"]
+    for task, name, fields in (("restore", "film.mp4", {}), ("clip", "film.mp4", {"model": "zenith-r"}), ("clip", "still.safetensors", {"model": "zenith-r"})):
+        for option in ({"quality": 50}, {"lossless": True}):
+            to = {"to": "video"} if task == "clip" else {}
+            error = server.job(task, [name], "failed", options=dict(option, **to), **fields)["error"]
+            same(error, f"{list(option)[0]} is for images: the quality of videos cannot be set", f"{option} for {task} of {name}")
+    job = server.job("restore", ["photo.png", "film.mp4"], options={"format": "jpeg", "quality": 50})
+    same([r["name"] for r in job["results"]], ["photo.jpg", "film.mp4"], "quality for the image beside a video")
     cut_film()
     both_parts_of_a_video_share_the_memory()
     tool("makeimage", "wide.png", "1600", "1200")
@@ -147,6 +154,16 @@ def cut_film():
         tool("makeimage", f"film{n}.png", "96", "64", str(n))
     program("encode", "--clip", *[f"film{n}.png" for n in range(8)], "-m", "zenith-r", "-o", "eight.safetensors")
     program("decode", "eight.safetensors", "-m", "zenith-r", "--rate", "1", "-o", "whole.mkv")
+    program("decode", "eight.safetensors", "-m", "zenith-r", "--rate", "1", "-o", "lost.mp4")
+    film = bytearray(content("lost.mp4"))
+    images = film.index(b"mdat") + 4
+    size = int.from_bytes(film[images - 8:images - 4], "big") - 8
+    film[images:images + size] = b"\xff" * size
+    with open(path("lost.mp4"), "wb") as f:
+        f.write(film)
+    for to in ("video", "latent"):
+        error = server.job("clip", ["lost.mp4"], "failed", model="zenith-r", options={"to": to})["error"]
+        same(error, "lost.mp4: none of its 8 frames could be decoded", "a video without a good image")
     with open(path("cut.mkv"), "wb") as f:
         f.write(content("whole.mkv")[: len(content("whole.mkv")) * 2 // 3])
     for to in ("video", "latent"):

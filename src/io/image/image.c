@@ -53,12 +53,23 @@ void zn_image_make_grey(zn_image *image)
 
 void zn_memory_free(void *bytes) { zn_free(bytes); }
 
-/* MP4 and MOV (boxes of which the first is named ftyp), Matroska and WebM (EBML), AVI. */
+/* Boxes of which the first, ftyp, names a kind of MP4, MOV or 3GP. Others are audio, or raw photos such as CR3. */
+static bool is_mp4(const uint8_t *bytes)
+{
+    static const char brands[][5] = { "isom", "iso2", "iso3", "iso4", "iso5", "iso6", "mp41",
+                                      "mp42", "avc1", "qt  ", "M4V ", "dash", "3gp",  "3g2" };
+    bool is = false;
+    for (size_t i = 0; i < sizeof brands / sizeof *brands; i++)
+        is |= !memcmp(bytes + 8, brands[i], strlen(brands[i]));
+    return is && !memcmp(bytes + 4, "ftyp", 4);
+}
+
+/* MP4 and MOV, Matroska and WebM (EBML), AVI. */
 static bool is_video(const zn_source *source)
 {
     const uint8_t *b = source->bytes;
-    return source->size >= 12 && (!memcmp(b + 4, "ftyp", 4) || !memcmp(b, "\x1a\x45\xdf\xa3", 4) ||
-                                  (!memcmp(b, "RIFF", 4) && !memcmp(b + 8, "AVI ", 4)));
+    return source->size >= 12 &&
+           (is_mp4(b) || !memcmp(b, "\x1a\x45\xdf\xa3", 4) || (!memcmp(b, "RIFF", 4) && !memcmp(b + 8, "AVI ", 4)));
 }
 
 /* The picture, or with `alpha` its alpha. */
@@ -73,10 +84,7 @@ static zn_status read_source(const zn_source *source, const zn_image_read_option
         return ZN_FAIL(ZN_EFORMAT, "%s: the file is empty", source->name);
     const zn_image_format *format = zn_format_of_bytes(source->bytes, source->size);
     if (!format && is_video(source))
-        return ZN_FAIL(ZN_EFORMAT,
-                       "%s: a video, not an image; where videos are accepted, their names end in .mp4, .mov, .mkv, "
-                       ".webm or .avi",
-                       source->name);
+        return ZN_FAIL(ZN_EFORMAT, "%s: a video, not an image", source->name);
     if (!format)
         return ZN_FAIL(ZN_EFORMAT, "%s: not an image of a known format (PNG, JPEG, WebP, HEIC, AVIF, TIFF, GIF, BMP)",
                        source->name);

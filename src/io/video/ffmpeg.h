@@ -103,6 +103,10 @@ enum AVColorSpace zn_ffmpeg_colours(enum AVColorSpace told, int height);
  * 0..255. */
 void zn_ffmpeg_use_colours(struct SwsContext *scaler, enum AVColorSpace colours, int full, int to_rgb);
 
+/* False for AV_NOPTS_VALUE, and for times of damaged files that no video reaches: sums and differences of the others
+ * fit into 64 bits. */
+static inline bool zn_ffmpeg_is_time(int64_t time) { return time >= -(INT64_MAX / 4) && time <= INT64_MAX / 4; }
+
 struct zn_film {
     char *path;
     AVFormatContext *format;
@@ -119,6 +123,7 @@ struct zn_film {
     /* Times of the images given out, in units of the stream: each later than the one before it. */
     int64_t *times, shortest, longest;
     int64_t count, capacity;
+    int64_t lost;    /* packets that gave no image because of errors */
     int64_t damaged; /* images with errors */
     int64_t played;  /* the end of the packets that were read, in microseconds */
 };

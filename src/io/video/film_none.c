@@ -38,11 +38,10 @@ void zn_film_intervals(const zn_film *film, double *shortest, double *longest)
     *shortest = *longest = 0;
 }
 
-void zn_film_faults(const zn_film *film, int64_t *damaged, double *missing)
+void zn_film_find_faults(const zn_film *film, zn_film_faults *out)
 {
     (void)film;
-    *damaged = 0;
-    *missing = 0;
+    *out = (zn_film_faults){ 0 };
 }
 
 zn_status zn_film_next(zn_film *film, zn_image **out)

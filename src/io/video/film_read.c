@@ -158,6 +158,15 @@ static void note_end(zn_film *f)
     f->played = end > f->played ? end : f->played;
 }
 
+/* A packet to the decoder, NULL after the last. One that it does not take is lost, as in players, and the film goes
+ * on. */
+static int send(zn_film *f, const AVPacket *packet)
+{
+    const int code = zn_ff.avcodec_send_packet(f->decoder, packet);
+    f->lost += code == AVERROR_INVALIDDATA;
+    return code == AVERROR_INVALIDDATA ? 0 : code;
+}
+
 /* One packet of the film to its decoder. */
 static int feed(zn_film *f)
 {
@@ -165,18 +174,14 @@ static int feed(zn_film *f)
         int code = zn_ff.av_read_frame(f->format, f->packet);
         if (code == AVERROR_EOF) {
             f->ended = true;
-            return zn_ff.avcodec_send_packet(f->decoder, NULL);
+            return send(f, NULL);
         }
         if (code < 0)
             return code;
         const bool ours = f->packet->stream_index == f->stream;
         note_end(f);
         if (ours)
-            code = zn_ff.avcodec_send_packet(f->decoder, f->packet);
-        if (code == AVERROR_INVALIDDATA) { /* the packet is lost, as in players, and the film goes on */
-            f->damaged++;
-            code = 0;
-        }
+            code = send(f, f->packet);
         zn_ff.av_packet_unref(f->packet);
         if (ours || code < 0)
             return code;
@@ -233,7 +238,19 @@ static zn_status convert(zn_film *f, zn_image *image)
     return ZN_OK;
 }
 
-/* Records when the frame is shown. A frame without a time, or with one not after the last, is shown a moment later. */
+/* When the frame is shown, in units of the stream: the time that the file states, unless it states none or one that no
+ * video reaches. A frame that is not after the last is shown a moment later. */
+static int64_t time_of_frame(const zn_film *f, int64_t last)
+{
+    const AVStream *s = f->format->streams[f->stream];
+    const AVRational rate = s->avg_frame_rate.num > 0 ? s->avg_frame_rate : (AVRational){ 25, 1 };
+    int64_t now = f->frame->best_effort_timestamp;
+    if (!zn_ffmpeg_is_time(now))
+        now = f->count ? last + zn_ff.av_rescale_q(1, av_inv_q(rate), s->time_base) : 0;
+    return f->count && (now <= last || !zn_ffmpeg_is_time(now)) ? last + 1 : now;
+}
+
+/* Records when the frame is shown. */
 static zn_status note_time(zn_film *f)
 {
     if (f->count == f->capacity) {
@@ -244,13 +261,7 @@ static zn_status note_time(zn_film *f)
         f->times = more;
         f->capacity = capacity;
     }
-    const AVStream *s = f->format->streams[f->stream];
-    const AVRational rate = s->avg_frame_rate.num > 0 ? s->avg_frame_rate : (AVRational){ 25, 1 };
-    const int64_t usual = zn_ff.av_rescale_q(1, av_inv_q(rate), s->time_base), told = f->frame->best_effort_timestamp;
-    const int64_t last = f->count ? f->times[f->count - 1] : 0;
-    int64_t now = told != AV_NOPTS_VALUE ? told : f->count ? last + usual : 0;
-    if (f->count && now <= last)
-        now = last + 1;
+    const int64_t last = f->count ? f->times[f->count - 1] : 0, now = time_of_frame(f, last);
     if (f->count == 1 || (f->count > 1 && now - last < f->shortest))
         f->shortest = now - last;
     if (f->count && now - last > f->longest)
@@ -279,10 +290,22 @@ static double missing_seconds(const zn_film *f)
     return missing >= least && missing >= AV_TIME_BASE / 5 ? (double)missing / AV_TIME_BASE : 0;
 }
 
-void zn_film_faults(const zn_film *f, int64_t *damaged, double *missing)
+void zn_film_find_faults(const zn_film *f, zn_film_faults *out)
 {
-    *damaged = f->damaged;
-    *missing = missing_seconds(f);
+    *out = (zn_film_faults){ .lost = f->lost, .damaged = f->damaged, .missing = missing_seconds(f) };
+}
+
+/* FFmpeg's code for the next frame of the decoder. At the end of the film it gives the frames that it held back, 16 in
+ * H.264 and H.265; one of them that it cannot decode is lost like others. */
+static int receive(zn_film *f)
+{
+    enum { MOST_HELD = 16 };
+    int code = zn_ff.avcodec_receive_frame(f->decoder, f->frame);
+    for (int i = 0; f->ended && code == AVERROR_INVALIDDATA && i < MOST_HELD; i++) {
+        f->lost++;
+        code = zn_ff.avcodec_receive_frame(f->decoder, f->frame);
+    }
+    return f->ended && code == AVERROR_INVALIDDATA ? AVERROR_EOF : code;
 }
 
 /* The next frame of the decoder into f->frame. *found: there was one. */
@@ -290,10 +313,8 @@ static zn_status next_frame(zn_film *f, bool *found)
 {
     int code;
     *found = false;
-    while (((code = zn_ff.avcodec_receive_frame(f->decoder, f->frame)) == AVERROR(EAGAIN) ||
-            code == AVERROR_INVALIDDATA) &&
-           !f->ended) {
-        f->damaged += code == AVERROR_INVALIDDATA;
+    while (((code = receive(f)) == AVERROR(EAGAIN) || code == AVERROR_INVALIDDATA) && !f->ended) {
+        f->lost += code == AVERROR_INVALIDDATA;
         code = feed(f);
         if (code < 0 && code != AVERROR_EOF)
             return zn_ffmpeg_fail(f->path, "read more of the video", code);
@@ -304,13 +325,23 @@ static zn_status next_frame(zn_film *f, bool *found)
     return *found ? ZN_OK : zn_ffmpeg_fail(f->path, "decode a frame of the video", code);
 }
 
+/* After the last image. */
+static zn_status end_of_film(const zn_film *f)
+{
+    if (f->count || !f->lost)
+        return ZN_OK;
+    if (f->lost == 1)
+        return ZN_FAIL(ZN_EFORMAT, "%s: its only frame could not be decoded", f->path);
+    return ZN_FAIL(ZN_EFORMAT, "%s: none of its %lld frames could be decoded", f->path, (long long)f->lost);
+}
+
 zn_status zn_film_next(zn_film *f, zn_image **out)
 {
     bool found;
     *out = NULL;
     ZN_TRY(next_frame(f, &found));
     if (!found)
-        return ZN_OK;
+        return end_of_film(f);
     zn_image *image = NULL;
     zn_status status = make_rows(f);
     if (status == ZN_OK)

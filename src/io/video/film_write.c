@@ -292,6 +292,8 @@ static int64_t next_time(zn_film_writer *w)
         now = w->count < f->count
                   ? zn_ff.av_rescale_q(f->times[w->count], source_stream(w)->time_base, w->encoder->time_base)
                   : w->last + zn_ff.av_rescale_q(1, av_inv_q(w->encoder->framerate), w->encoder->time_base);
+    if (!zn_ffmpeg_is_time(now))
+        now = w->last; /* 0 before the first image */
     if (w->count && now <= w->last)
         now = w->last + 1;
     w->count++;

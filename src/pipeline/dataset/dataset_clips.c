@@ -181,22 +181,13 @@ static bool is_taken(const builder *b, int64_t i, double rate)
     return i == 0 || (int64_t)((double)i * step) > (int64_t)((double)(i - 1) * step);
 }
 
-/* Says what is wrong with a video that has been read to its end. */
+/* Of a video that has been read to its end. */
 static void report_faults(const builder *b, const zn_film *film, const char *path)
 {
-    int64_t damaged;
-    double missing;
-    char why[256];
-    zn_film_faults(film, &damaged, &missing);
-    if (!b->o->damaged || (!damaged && missing <= 0))
-        return;
-    int length = 0;
-    if (damaged)
-        length = snprintf(why, sizeof why, "%lld image%s damaged", (long long)damaged, damaged == 1 ? " is" : "s are");
-    if (missing > 0)
-        snprintf(why + length, sizeof why - (size_t)length,
-                 "%sthe file ends %.1f seconds before the duration that it states", length ? ", and " : "", missing);
-    b->o->damaged(b->o->user, path, why);
+    zn_film_faults faults;
+    zn_film_find_faults(film, &faults);
+    if (b->o->faults && (faults.lost || faults.damaged || faults.missing > 0))
+        b->o->faults(b->o->user, path, &faults);
 }
 
 /* b->source names it in the set. begin, share: of the input's progress. */

@@ -37,7 +37,8 @@ typedef struct reader {
     uint64_t at;
     TIFF *file;
     uint32_t width, height;
-    uint16_t bits, channels, photometric, planes, orientation, format, extra_count, extra;
+    uint16_t bits, channels, photometric, planes, orientation, format, extra; /* extra: the first one's kind */
+    bool declares_alpha;
 } reader;
 
 static tmsize_t read_bytes(thandle_t handle, void *to, tmsize_t size)
@@ -108,13 +109,16 @@ static zn_status read_head(reader *r, int64_t max_pixels)
         return damaged(r, "no size or no colours");
     ZN_TRY(zn_raster_check_size(r->source, r->width, r->height, max_pixels));
     const uint16_t *extras;
+    uint16_t extra_count;
     (void)tiff.TIFFGetFieldDefaulted(r->file, TIFFTAG_BITSPERSAMPLE, &r->bits);
     (void)tiff.TIFFGetFieldDefaulted(r->file, TIFFTAG_SAMPLESPERPIXEL, &r->channels);
     (void)tiff.TIFFGetFieldDefaulted(r->file, TIFFTAG_PLANARCONFIG, &r->planes);
     (void)tiff.TIFFGetFieldDefaulted(r->file, TIFFTAG_ORIENTATION, &r->orientation);
     (void)tiff.TIFFGetFieldDefaulted(r->file, TIFFTAG_SAMPLEFORMAT, &r->format);
-    (void)tiff.TIFFGetFieldDefaulted(r->file, TIFFTAG_EXTRASAMPLES, &r->extra_count, &extras);
-    r->extra = r->extra_count ? extras[0] : EXTRASAMPLE_UNSPECIFIED;
+    (void)tiff.TIFFGetFieldDefaulted(r->file, TIFFTAG_EXTRASAMPLES, &extra_count, &extras);
+    r->extra = extra_count ? extras[0] : EXTRASAMPLE_UNSPECIFIED;
+    for (int i = 0; i < extra_count; i++)
+        r->declares_alpha |= extras[i] == EXTRASAMPLE_ASSOCALPHA || extras[i] == EXTRASAMPLE_UNASSALPHA;
     /* The best compression, fax coding of white, makes some 2500 bytes out of one. */
     const uint64_t bytes = (uint64_t)r->width * r->height / 8 * r->bits * r->channels;
     if (bytes / (1 << 14) > r->source->size)
@@ -165,10 +169,16 @@ static void divide_by_alpha(uint8_t *rgba, size_t pixels)
         }
 }
 
-/* libtiff gives every pixel an alpha: 255 where the file has none. It takes a fourth sample of RGB for one. */
-static bool has_alpha(const reader *r)
+/* libtiff gives every pixel an alpha: 255 where the file has none. It takes some samples that are not declared as alpha
+ * for it too, and those that make no pixel transparent are not. */
+static bool has_alpha(const reader *r, const zn_raster *raster)
 {
-    return r->extra_count > 0 || (r->photometric == PHOTOMETRIC_RGB && r->channels == 4);
+    const uint8_t *rgba = raster->pixels;
+    const size_t bytes = 4 * (size_t)raster->width * (size_t)raster->height;
+    for (size_t i = 3; i < bytes && !r->declares_alpha; i += 4)
+        if (rgba[i] < 255)
+            return true;
+    return r->declares_alpha;
 }
 
 static void drop_alpha(zn_raster *raster)
@@ -190,7 +200,7 @@ static zn_status read_converted(reader *r, zn_raster *raster)
     /* Asked for the orientation that it has, libtiff leaves rows and columns alone: zn_raster_finish turns them. */
     if (!tiff.TIFFReadRGBAImageOriented(r->file, r->width, r->height, raster->pixels, r->orientation, 1))
         return damaged(r, "pixels are missing or cannot be unpacked");
-    if (has_alpha(r))
+    if (has_alpha(r, raster))
         divide_by_alpha(raster->pixels, (size_t)r->width * r->height);
     else
         drop_alpha(raster);
