@@ -258,7 +258,7 @@ static int check(const options *o)
 {
     if (!o->data)
         return usage_error("eval", "--data is needed: a folder of images or an .lmdb data set");
-    if (is_video_file(o->data))
+    if (is_video_file(o->data) && !is_folder(o->data))
         return usage_error("eval",
                            "--data needs a data set, not a video: make one with 'zenith dataset build --clips 17 %s -o "
                            "SET.lmdb' and use --clips --data SET.lmdb",
