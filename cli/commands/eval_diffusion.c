@@ -19,13 +19,12 @@ static void trips_text(const zn_diffae_eval_result *r)
     say("%-16s  %6s  %7s  %7s  %7s  %7s  %8s  %8s  %9s\n", "round trip", "images", "PSNR", "SSIM", "MS-SSIM", "LPIPS",
         "LPIPS-sq", "FID-like", "ms");
     for (int i = 0; i < ZN_TRIP_COUNT; i++) {
-        const zn_diffae_eval_trip *t = &r->trips[i];
+        const zn_eval_group *t = &r->trips.groups[i];
         if (!t->pictures)
             continue;
         say("%-8s noise    %6lld  %7s  %7s  %7s  %7s  %8s  %8s  %9.1f\n", zn_trip_name(i), (long long)t->pictures,
-            measured(t->scores.psnr, 2, a), measured(t->scores.ssim, 4, b), measured(t->scores.ms_ssim, 4, c),
-            measured(t->scores.lpips_alex, 4, d), measured(t->scores.lpips_squeeze, 4, e), measured(t->fid, 3, f),
-            t->ms);
+            measured(t->model.psnr, 2, a), measured(t->model.ssim, 4, b), measured(t->model.ms_ssim, 4, c),
+            measured(t->model.lpips_alex, 4, d), measured(t->model.lpips_squeeze, 4, e), measured(t->fid, 3, f), t->ms);
     }
 }
 
@@ -65,16 +64,16 @@ static void trips_json(json *j, const zn_diffae_eval_result *r)
 {
     json_open(j, "round_trips", '[');
     for (int i = 0; i < ZN_TRIP_COUNT; i++) {
-        const zn_diffae_eval_trip *t = &r->trips[i];
+        const zn_eval_group *t = &r->trips.groups[i];
         if (!t->pictures)
             continue;
         json_open(j, NULL, '{');
         json_text(j, "noise", zn_trip_name(i));
         json_integer(j, "images", t->pictures);
-        json_real(j, "psnr", t->scores.psnr);
-        json_real(j, "ssim", t->scores.ssim);
-        json_real(j, "ms_ssim", t->scores.ms_ssim);
-        perception_json(j, &t->scores);
+        json_real(j, "psnr", t->model.psnr);
+        json_real(j, "ssim", t->model.ssim);
+        json_real(j, "ms_ssim", t->model.ms_ssim);
+        perception_json(j, &t->model);
         json_real(j, "fid", t->fid);
         json_real(j, "ms", t->ms);
         json_close(j, '}');
@@ -125,13 +124,13 @@ static void print_json(const zn_diffae_eval_result *r, const options *o)
 {
     facts f;
     facts_begin(&f, 1);
-    fact_text(&f, "model", r->architecture);
+    fact_text(&f, "model", r->trips.architecture);
     fact_text(&f, "data", o->data);
     trips_json(&f.out, r);
     attributes_json(&f.out, r);
     samples_json(&f.out, r);
-    fact_integer(&f, "failed", r->failed);
-    fact_real(&f, "seconds", r->seconds, 1, " s");
+    fact_integer(&f, "failed", r->trips.failed);
+    fact_real(&f, "seconds", r->trips.seconds, 1, " s");
     facts_end(&f);
 }
 
@@ -147,8 +146,6 @@ static void print_text(const zn_diffae_eval_result *r)
 static int check(const options *o)
 {
     char *end = NULL;
-    if (o->output)
-        return usage_error("eval", "diffusion autoencoders get a table or --json and do not take -o");
     if (o->damage || o->task || o->nlm)
         return usage_error("eval", "tasks, damages and filters are for models that restore");
     if ((o->attribute || o->edits || o->amount) && !o->labels)
@@ -188,15 +185,19 @@ int eval_diffusion(const options *o, const zn_model *model, progress *bar)
         complain("%s", zn_error_text());
         return EXIT_FAILURE;
     }
-    if (isnan(r.trips[0].fid))
+    if (isnan(r.trips.groups[0].fid))
         note(o, "distances of sets and neighbours need the weights of efficientnet-lite0 (docs/scores.md)");
     else
-        note_few_images(o, o->count ? o->count : r.trips[0].pictures);
+        note_few_images(o, o->count ? o->count : r.trips.groups[0].pictures);
     if (o->json)
         print_json(&r, o);
     else
         print_text(&r);
-    const int failed = r.failed > 0;
+    /* Written last: results that took long to compute are printed even if this file cannot be written. */
+    const int written = !o->output || zn_eval_write(o->output, &r.trips) == ZN_OK;
+    if (!written)
+        complain("%s", zn_error_text());
+    const int failed = !written || r.trips.failed > 0;
     zn_diffae_eval_clear(&r);
     return failed ? EXIT_FAILURE : 0;
 }

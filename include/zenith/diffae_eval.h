@@ -3,7 +3,7 @@
  *     zn_diffae_eval_options o = { .data = "faces.lmdb", .held_out = 4, .labels = "faces.csv", .samples = 64 };
  *     zn_diffae_eval_result r;
  *     zn_diffae_eval(model, &o, &r);
- *     printf("%.2f dB\n", r.trips[ZN_TRIP_INVERTED].scores.psnr);
+ *     printf("%.2f dB\n", r.trips.groups[ZN_TRIP_INVERTED].model.psnr);
  *     zn_diffae_eval_clear(&r); */
 #ifndef ZN_DIFFAE_EVAL_H
 #define ZN_DIFFAE_EVAL_H
@@ -37,13 +37,6 @@ typedef struct zn_diffae_eval_options {
     void *user;
 } zn_diffae_eval_options;
 
-typedef struct zn_diffae_eval_trip {
-    int64_t pictures;
-    double ms;        /* of an image */
-    zn_scores scores; /* means */
-    double fid;       /* distance of the results from all images of the data, as zn_fid */
-} zn_diffae_eval_trip;
-
 typedef struct zn_diffae_eval_attribute {
     char name[64];
     int64_t with, without;   /* images that are known to have it, and to lack it */
@@ -59,8 +52,7 @@ typedef struct zn_diffae_eval_attribute {
 /* Figures are NaN where there is nothing to measure: without labels or samples; and those that need features, without
  * the weights of efficientnet-lite0 (docs/scores.md). */
 typedef struct zn_diffae_eval_result {
-    char architecture[64];
-    zn_diffae_eval_trip trips[ZN_TRIP_COUNT]; /* RANDOM: only of models with conditions */
+    zn_eval_result trips; /* round trips; groups[zn_trip], RANDOM only of models with conditions. fid: from all data */
     zn_diffae_eval_attribute *attributes;
     int attribute_count;
     int64_t edited; /* images, over all attributes */
@@ -69,8 +61,6 @@ typedef struct zn_diffae_eval_result {
     double sample_fid;
     zn_neighbour *nearest; /* [sample_count]; NULL without features */
     double held_distance;  /* median distance of a held-out image to its nearest among those trained on; NaN without */
-    int64_t failed;        /* images that could not be used */
-    double seconds;
 } zn_diffae_eval_result;
 
 ZN_API ZN_MUST_USE zn_status zn_diffae_eval(const zn_model *model, const zn_diffae_eval_options *options,

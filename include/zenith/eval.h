@@ -73,13 +73,13 @@ ZN_API const char *zn_eval_plain_name(int plain); /* "damaged", "mean", "median"
 
 typedef struct zn_eval_row {
     char *name;      /* of the image */
-    char damage[32]; /* "gaussian:25"; "" for a round trip */
+    char damage[32]; /* "gaussian:25"; "" for a round trip, except that of a diffusion autoencoder: zn_trip_name */
     int width, height;
     double ms; /* of the model: encoder and decoder together, or the restorer */
     zn_scores model, plain[ZN_PLAIN_COUNT];
 } zn_eval_row;
 
-/* Means over the images with one degradation. */
+/* Means over the images with one degradation, or one kind of round trip. */
 typedef struct zn_eval_group {
     char damage[32];
     int64_t pictures;
@@ -112,6 +112,7 @@ typedef struct zn_eval_options {
 typedef struct zn_eval_result {
     char architecture[64];
     char data[256];
+    char varied[16]; /* what the rows of an image differ in: "damage", "noise"; "": an image has one row */
     zn_eval_row *rows;
     int64_t row_count;
     zn_eval_group groups[ZN_EVAL_GROUPS];

@@ -725,6 +725,7 @@ class zn_eval_options(Structure):
 class zn_eval_result(Structure):
     architecture: Bytes
     data: Bytes
+    varied: Bytes
     rows: Any
     row_count: int
     groups: Any
@@ -734,6 +735,7 @@ class zn_eval_result(Structure):
     _fields_ = [
         ("architecture", c_char * 64),
         ("data", c_char * 256),
+        ("varied", c_char * 16),
         ("rows", POINTER(zn_eval_row)),
         ("row_count", c_int64),
         ("groups", zn_eval_group * ZN_EVAL_GROUPS),
@@ -858,19 +860,6 @@ class zn_diffae_eval_options(Structure):
     ]
 
 
-class zn_diffae_eval_trip(Structure):
-    pictures: int
-    ms: float
-    scores: zn_scores
-    fid: float
-    _fields_ = [
-        ("pictures", c_int64),
-        ("ms", c_double),
-        ("scores", zn_scores),
-        ("fid", c_double),
-    ]
-
-
 class zn_diffae_eval_attribute(Structure):
     name: Bytes
     with_: int
@@ -899,8 +888,7 @@ class zn_diffae_eval_attribute(Structure):
 
 
 class zn_diffae_eval_result(Structure):
-    architecture: Bytes
-    trips: Any
+    trips: zn_eval_result
     attributes: Any
     attribute_count: int
     edited: int
@@ -909,11 +897,8 @@ class zn_diffae_eval_result(Structure):
     sample_fid: float
     nearest: Any
     held_distance: float
-    failed: int
-    seconds: float
     _fields_ = [
-        ("architecture", c_char * 64),
-        ("trips", zn_diffae_eval_trip * ZN_TRIP_COUNT),
+        ("trips", zn_eval_result),
         ("attributes", POINTER(zn_diffae_eval_attribute)),
         ("attribute_count", c_int),
         ("edited", c_int64),
@@ -922,8 +907,6 @@ class zn_diffae_eval_result(Structure):
         ("sample_fid", c_double),
         ("nearest", POINTER(zn_neighbour)),
         ("held_distance", c_double),
-        ("failed", c_int64),
-        ("seconds", c_double),
     ]
 
 

@@ -262,7 +262,9 @@ static void means_leave_infinite_out(void **state)
         { "b", "salt:5", 8, 9, 2, exact, { exact, some, other, none } },
         { "c", "salt:5", 8, 9, 3, other, { exact, other, exact, none } },
     };
-    zn_eval_result r = { .rows = rows, .row_count = 3, .groups = { { .damage = "salt:5" } }, .group_count = 1 };
+    zn_eval_result r = {
+        .varied = "damage", .rows = rows, .row_count = 3, .groups = { { .damage = "salt:5" } }, .group_count = 1
+    };
     zn_eval_average(&r);
     const zn_eval_group *m = &r.groups[0];
     assert_true(m->model.psnr == 25 && m->model.psnr_infinite == 1 && fabs(m->model.ssim - 2.2 / 3) < 1e-12);

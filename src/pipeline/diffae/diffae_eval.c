@@ -42,7 +42,7 @@ static zn_status skip(zn_evaluation *v, int64_t index, zn_status status)
 {
     if (status == ZN_OK || status == ZN_ENOMEM || status == ZN_ECANCELLED)
         return status;
-    v->out->failed++;
+    v->out->trips.failed++;
     if (v->o->skipped)
         v->o->skipped(v->o->user, zn_dataset_name(v->data, index), zn_error_text());
     return ZN_OK;
@@ -120,9 +120,8 @@ zn_status zn_evaluation_invert(const zn_evaluation *v, zn_subject *s)
     return zn_diffae_invert(v->net, s->picture, s->cond, v->encode_steps, s->noise);
 }
 
-static zn_status trip_once(zn_evaluation *v, zn_trip kind, zn_subject *s, zn_spread *set, zn_scores *scores)
+static zn_status trip_once(const zn_evaluation *v, zn_trip kind, zn_subject *s, zn_spread *set, zn_eval_row *row)
 {
-    zn_diffae_eval_trip *t = &v->out->trips[kind];
     const double start = zn_clock_ms();
     float *noise = NULL;
     zn_image *back = NULL;
@@ -133,9 +132,8 @@ static zn_status trip_once(zn_evaluation *v, zn_trip kind, zn_subject *s, zn_spr
     if (kind == ZN_TRIP_RANDOM)
         zn_diffae_noise(v->net, 1, v->o->seed + (uint64_t)s->index, noise);
     ZN_TRY_DONE(zn_diffae_render(v->net, 1, s->cond, kind == ZN_TRIP_RANDOM ? noise : s->noise, v->steps, &back));
-    zn_add_share(&t->ms, zn_clock_ms() - start, round_trips(v));
-    ZN_TRY_DONE(zn_scorer_compare(v->scorer, s->picture, back, scores));
-    t->pictures++;
+    row->ms = zn_clock_ms() - start;
+    ZN_TRY_DONE(zn_scorer_compare(v->scorer, s->picture, back, &row->model));
     status = v->features ? zn_features_add(v->features, back, set) : ZN_OK;
 done:
     zn_free(noise);
@@ -149,22 +147,42 @@ zn_status zn_evaluation_distance(const zn_evaluation *v, const zn_spread *set, d
     return v->features && set->count > 1 && v->truth.count > 1 ? zn_frechet_distance(&v->truth, set, out) : ZN_OK;
 }
 
+/* The next row of the result, for this image. */
+static zn_status add_row(const zn_evaluation *v, zn_trip kind, const zn_subject *s, zn_eval_row **out)
+{
+    zn_eval_result *r = &v->out->trips;
+    zn_eval_row *row = *out = &r->rows[r->row_count];
+    *row = (zn_eval_row){ .name = zn_strdup(zn_dataset_name(v->data, s->index)),
+                          .width = s->picture->width,
+                          .height = s->picture->height };
+    if (!row->name)
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for the name of an image");
+    for (int p = 0; p < ZN_PLAIN_COUNT; p++)
+        row->plain[p] = zn_no_scores();
+    snprintf(row->damage, sizeof row->damage, "%s", zn_trip_name((int)kind));
+    r->row_count++;
+    return ZN_OK;
+}
+
 static zn_status trip_all(zn_evaluation *v, zn_trip kind)
 {
-    zn_diffae_eval_trip *t = &v->out->trips[kind];
+    zn_eval_result *r = &v->out->trips;
+    zn_eval_group *t = &r->groups[kind];
+    zn_eval_row *row, *first = r->rows + r->row_count;
     zn_spread set = { .width = ZN_FEATURES };
     const int64_t count = round_trips(v);
-    zn_scores *scores;
     zn_status status;
-    ZN_TRY(zn_alloc_for("scores", sizeof *scores * (size_t)count, (void **)&scores));
     for (int64_t i = 0; i < count; i++) {
-        ZN_TRY_DONE(trip_once(v, kind, &v->subjects[i], &set, &scores[i]));
+        ZN_TRY_DONE(add_row(v, kind, &v->subjects[i], &row));
+        ZN_TRY_DONE(trip_once(v, kind, &v->subjects[i], &set, row));
+        zn_add_share(&t->ms, row->ms, count);
         ZN_TRY_DONE(zn_evaluation_tell(v, (double)(i + 1) / (double)count));
     }
-    t->scores = zn_mean_scores(scores, sizeof *scores, count);
+    t->pictures = count;
+    t->model = zn_mean_scores(&first->model, sizeof *first, count);
+    r->group_count = (int)kind + 1;
     status = zn_evaluation_distance(v, &set, &t->fid);
 done:
-    zn_free(scores);
     zn_spread_free(&set);
     return status;
 }
@@ -193,7 +211,8 @@ static zn_status prepare(zn_evaluation *v)
         ZN_TRY(zn_labels_read(o->labels, &v->labels));
     if (o->samples && zn_diffae_width(v->net) && !v->model->has[ZN_LATENT_NET])
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s has no latent net, so it cannot draw samples", v->model->info.path);
-    snprintf(v->out->architecture, sizeof v->out->architecture, "%s", v->model->info.architecture);
+    snprintf(v->out->trips.architecture, sizeof v->out->trips.architecture, "%s", v->model->info.architecture);
+    snprintf(v->out->trips.data, sizeof v->out->trips.data, "%s", o->data);
     const zn_status status = zn_features_open(&compute, &v->features);
     if (status == ZN_ENOMEM)
         return status;
@@ -205,6 +224,8 @@ static zn_status work(zn_evaluation *v)
     ZN_TRY(prepare(v));
     stage(v, 0, 0.1);
     ZN_TRY(take_images(v));
+    const size_t rows = ZN_TRIP_COUNT * (size_t)round_trips(v);
+    ZN_TRY(zn_alloc_for("scores", sizeof *v->out->trips.rows * rows, (void **)&v->out->trips.rows));
     stage(v, 0.1, 0.5);
     ZN_TRY(trip_all(v, ZN_TRIP_INVERTED));
     stage(v, 0.5, 0.6);
@@ -233,6 +254,14 @@ static void release(zn_evaluation *v)
     zn_diffae_free(v->net);
 }
 
+static void begin_group(zn_eval_group *g, int kind)
+{
+    *g = (zn_eval_group){ .model = zn_no_scores(), .fid = NAN };
+    for (int p = 0; p < ZN_PLAIN_COUNT; p++)
+        g->plain[p] = zn_no_scores();
+    snprintf(g->damage, sizeof g->damage, "%s", zn_trip_name(kind));
+}
+
 zn_status zn_diffae_eval(const zn_model *model, const zn_diffae_eval_options *options, zn_diffae_eval_result *out)
 {
     zn_evaluation v = { .o = options,
@@ -244,12 +273,12 @@ zn_status zn_diffae_eval(const zn_model *model, const zn_diffae_eval_options *op
                         .latent_steps = options->latent_steps ? options->latent_steps : LATENT_STEPS,
                         .amount = options->amount != 0 ? options->amount : 0.3 };
     const double start = zn_clock_ms();
-    *out = (zn_diffae_eval_result){ .edit_fid = NAN, .sample_fid = NAN, .held_distance = NAN };
+    *out = (zn_diffae_eval_result){ .edit_fid = NAN, .sample_fid = NAN, .held_distance = NAN, .trips.varied = "noise" };
     for (int i = 0; i < ZN_TRIP_COUNT; i++)
-        out->trips[i] = (zn_diffae_eval_trip){ .scores = zn_no_scores(), .fid = NAN };
+        begin_group(&out->trips.groups[i], i);
     const zn_status status = work(&v);
     release(&v);
-    out->seconds = (zn_clock_ms() - start) * 1e-3;
+    out->trips.seconds = (zn_clock_ms() - start) * 1e-3;
     if (status != ZN_OK)
         zn_diffae_eval_clear(out);
     return status;
@@ -257,6 +286,7 @@ zn_status zn_diffae_eval(const zn_model *model, const zn_diffae_eval_options *op
 
 void zn_diffae_eval_clear(zn_diffae_eval_result *r)
 {
+    zn_eval_result_clear(&r->trips);
     zn_free(r->attributes);
     zn_free(r->nearest);
     r->attributes = NULL;

@@ -252,6 +252,7 @@ static zn_status prepare(judge *j, const zn_model *model)
     j->out->group_count = j->damage_count;
     for (int d = 0; d < j->damage_count && j->info->restores; d++)
         zn_corruption_text(j->damages[d], j->out->groups[d].damage);
+    snprintf(j->out->varied, sizeof j->out->varied, "%s", j->info->restores ? "damage" : "");
     snprintf(j->out->architecture, sizeof j->out->architecture, "%s", j->info->architecture);
     snprintf(j->out->data, sizeof j->out->data, "%s", o->data);
     ZN_TRY(zn_dataset_open(o->data, &j->data));

@@ -43,6 +43,9 @@ static void csv_scores(zn_json_out *o, const zn_scores *s)
         csv_number(o, s->chroma_kept[i]);
 }
 
+/* Whether the images were degraded, and so the degraded ones and filters are measured too. */
+static bool has_plain(const zn_scores *plain) { return !isnan(plain[ZN_PLAIN_DAMAGED].psnr); }
+
 /* What rows and means have in common. */
 static void csv_figures(zn_json_out *o, const char *damage, double ms, const zn_scores *model, const zn_scores *plain)
 {
@@ -52,7 +55,7 @@ static void csv_figures(zn_json_out *o, const char *damage, double ms, const zn_
         csv_number(o, model->flicker);
     if (damage[0])
         zn_json_out_format(o, ",%s", damage);
-    for (int p = 0; damage[0] && p < ZN_PLAIN_COUNT; p++)
+    for (int p = 0; has_plain(plain) && p < ZN_PLAIN_COUNT; p++)
         csv_scores(o, &plain[p]);
     zn_json_out_format(o, "\n");
 }
@@ -67,17 +70,16 @@ static void csv_names(zn_json_out *o, const char *before)
         zn_json_out_format(o, ",%s%s%s", before, before[0] ? "_" : "", names[i]);
 }
 
-/* Rows of pictures, then one of the means for each damage, called "mean" and without a size. */
+/* Rows of pictures, then one of the means for each damage or kind of noise, called "mean" and without a size. */
 static void csv(zn_json_out *o, const zn_eval_result *r)
 {
-    const bool damaged = r->groups[0].damage[0];
     zn_json_out_format(o, "image,width,height,ms");
     csv_names(o, "");
     if (!isnan(r->groups[0].model.flicker))
         zn_json_out_format(o, ",flicker");
-    if (damaged)
-        zn_json_out_format(o, ",damage");
-    for (int p = 0; damaged && p < ZN_PLAIN_COUNT; p++)
+    if (r->varied[0])
+        zn_json_out_format(o, ",%s", r->varied);
+    for (int p = 0; has_plain(r->groups[0].plain) && p < ZN_PLAIN_COUNT; p++)
         csv_names(o, zn_eval_plain_name(p));
     zn_json_out_format(o, "\n");
     for (int64_t i = 0; i < r->row_count; i++) {
@@ -129,13 +131,14 @@ static void json_scores(zn_json_out *o, const char *comma, const zn_scores *s)
 }
 
 /* What rows and means have in common; the object is open and has a member. */
-static void json_figures(zn_json_out *o, const char *damage, double ms, const zn_scores *model, const zn_scores *plain)
+static void json_figures(zn_json_out *o, const char *varied, const char *value, double ms, const zn_scores *model,
+                         const zn_scores *plain)
 {
     json_number(o, ", ", "ms", ms);
     json_scores(o, ", ", model);
-    if (!damage[0])
+    if (!varied[0])
         return;
-    zn_json_out_format(o, ", \"damage\": \"%s\"", damage);
+    zn_json_out_format(o, ", \"%s\": \"%s\"", varied, value);
     for (int p = 0; p < ZN_PLAIN_COUNT; p++) {
         if (isnan(plain[p].psnr))
             continue;
@@ -157,7 +160,7 @@ static void json(zn_json_out *o, const zn_eval_result *r)
         zn_json_out_format(o, "%s{\"images\": %lld", g ? ",\n " : "\n ", (long long)m->pictures);
         if (!isnan(m->fid))
             json_number(o, ", ", "fid", m->fid);
-        json_figures(o, m->damage, m->ms, &m->model, m->plain);
+        json_figures(o, r->varied, m->damage, m->ms, &m->model, m->plain);
         zn_json_out_format(o, "}");
     }
     zn_json_out_format(o, "],\n\"images\": [");
@@ -166,7 +169,7 @@ static void json(zn_json_out *o, const zn_eval_result *r)
         zn_json_out_format(o, "%s{\"image\": ", i ? ",\n " : "\n ");
         zn_json_out_string(o, row->name);
         zn_json_out_format(o, ", \"width\": %d, \"height\": %d", row->width, row->height);
-        json_figures(o, row->damage, row->ms, &row->model, row->plain);
+        json_figures(o, r->varied, row->damage, row->ms, &row->model, row->plain);
         zn_json_out_format(o, "}");
     }
     zn_json_out_format(o, "]}\n");

@@ -21,6 +21,15 @@ judge -m whole --labels labels.csv --edits 1 --attribute Young | jsoncheck -p ed
 judge -m plain --count 1 | jsoncheck -p samples model
 zenith eval -m auto --data pictures --steps 2 --encode-steps 2 --lpips none 2>/dev/null | cut -c1-24
 
+# A file has a row for each image and kind of noise, and the means.
+judge -m auto --most 2 -o scores.csv | jsoncheck -p failed
+cut -d, -f1-3 scores.csv
+sed 's/.*,//' scores.csv
+judge -m plain --most 1 -o scores.json | jsoncheck failed
+jsoncheck -p model failed images <scores.json | grep -oE '"(model|failed|image|noise)": [^,}]*|^[0-9]+$'
+zenith eval -q -m plain --data pictures --steps 2 --encode-steps 2 --lpips none --most 1 -o none/scores.csv
+echo "status $?"
+
 # A condition is a latent, and what is made of it is what --random-noise makes.
 zenith encode -q pictures/1.png -m whole -o cond.safetensors || exit 1
 zenith info cond.safetensors | grep -E '^(channels|width|height) '
