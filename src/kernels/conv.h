@@ -45,6 +45,13 @@ typedef struct zn_conv_args {
                         * where it is not above 0 become 0, as in zn_k_relu_grad. */
 } zn_conv_args;
 
+/* Whether the result is as large as what is read, through the up-sampling: not with zeros on one side only, as in
+ * gradients of strided convolutions of odd maps. */
+static inline bool zn_conv_keeps_size(const zn_conv_shape *s)
+{
+    return s->oh == s->h << (s->up2 ? 1 : 0) && s->ow == s->w << (s->up2 ? 1 : 0);
+}
+
 /* A causal convolution over `depth` frames: a result reads x of its own frame and of the depth - 1 before it. */
 typedef struct zn_conv_frames_args {
     zn_conv_args a;      /* of the frames of x; packed: the weights of the newest frame, then of the one before, ... */

@@ -321,6 +321,13 @@ static int shapes(zn_conv_shape *list)
         list[count++] = conv_shape_beyond(conv_shape(1 + i % 2, z[0], z[1], cin, cout, 3, 2, 0, false), 1);
         list[count++] = conv_shape_beyond(conv_shape(1 + i % 2, z[0], z[1], cin, cout, 3, 1, 2, false), -2);
     }
+    for (int i = 0; i < 8; i++) { /* results of another size than the input: gradients of strides on odd maps */
+        static const int odd[][4] = { { 7, 9, 2, 512 },   { 7, 9, 512, 3 },  { 7, 9, 64, 64 }, { 9, 7, 24, 48 },
+                                      { 66, 131, 32, 3 }, { 19, 8, 512, 3 }, { 7, 13, 64, 2 }, { 13, 20, 16, 64 } };
+        const int *z = odd[i];
+        list[count++] = conv_shape_beyond(conv_shape(2, z[0], z[1], z[2], z[3], 1, 1, 0, false), -1);
+        list[count++] = conv_shape_beyond(conv_shape(2, z[0], z[1], z[2], z[3], 3, 1, 1, i & 1), -1);
+    }
     list[count++] = conv_shape(1, 37, 41, 13, 37, 3, 1, 1, false); /* Winograd with tails both ways */
     list[count++] = conv_shape(1, 37, 41, 30, 33, 3, 2, 1, false);
     list[count++] = conv_shape(1, 19, 21, 35, 18, 3, 1, 1, true);

@@ -11,6 +11,7 @@ static zn_node *conv_block(zn_node **in)
 }
 static zn_node *conv_s2(zn_node **in) { return zn_conv(in[0], in[1], NULL, (zn_conv_spec){ .stride = 2, .pad = 1 }); }
 static zn_node *conv_s4(zn_node **in) { return zn_conv(in[0], in[1], in[2], (zn_conv_spec){ .stride = 4, .pad = 2 }); }
+static zn_node *conv_1x1_s2(zn_node **in) { return zn_conv(in[0], in[1], NULL, (zn_conv_spec){ .stride = 2 }); }
 static zn_node *conv_1x1(zn_node **in) { return zn_conv(in[0], in[1], in[2], (zn_conv_spec){ .stride = 1 }); }
 static zn_node *conv_down(zn_node **in)
 {
@@ -186,6 +187,8 @@ const op_case op_cases[] = {
     { "conv", { MAP(1, 4, 5, 24), MAP(3, 3, 24, 24), ROW(24), MAP(3, 3, 24, 24), ROW(24) }, conv_block, true },
     { "conv", { MAP(2, 5, 6, 3), MAP(3, 3, 3, 5), ROW(5), MAP(3, 3, 5, 3), ROW(3) }, conv_block, true },
     { "conv", { MAP(2, 6, 8, 5), MAP(3, 3, 5, 6) }, conv_s2, false },
+    { "conv", { MAP(2, 7, 9, 3), MAP(3, 3, 3, 16) }, conv_s2, false },
+    { "conv", { MAP(2, 7, 9, 16), MAP(1, 1, 16, 32) }, conv_1x1_s2, false },
     { "conv", { MAP(2, 12, 12, 2), MAP(7, 7, 2, 4), ROW(4) }, conv_s4, false },
     { "conv", { MAP(1, 4, 3, 8), MAP(1, 1, 8, 12), ROW(12) }, conv_1x1, false },
     { "conv", { MAP(2, 3, 3, 16), MAP(1, 1, 16, 24), ROW(24) }, conv_1x1, false },

@@ -19,8 +19,9 @@ enum {
 
 static bool supports(const zn_conv_shape *s)
 {
-    return s->kh == 1 && s->kw == 1 && s->stride == 1 && s->pad == 0 && !s->up2 && !s->unshuffle && !s->shuffle &&
-           s->cin % 4 == 0 && s->cin >= CIN_LEAST && s->cin <= CIN_MOST && s->cout % COLUMNS == 0;
+    return s->kh == 1 && s->kw == 1 && s->stride == 1 && s->pad == 0 && !s->up2 && zn_conv_keeps_size(s) &&
+           !s->unshuffle && !s->shuffle && s->cin % 4 == 0 && s->cin >= CIN_LEAST && s->cin <= CIN_MOST &&
+           s->cout % COLUMNS == 0;
 }
 
 /* [cout / COLUMNS][cin][COLUMNS] */

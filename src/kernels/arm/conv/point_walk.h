@@ -320,8 +320,8 @@ enum { CIN_LEAST = HALVES == 1 ? 16 : 64, COUT_LEAST = HALVES == 1 ? 32 : 64, CI
 
 static bool supports(const zn_conv_shape *s)
 {
-    return s->kh == 1 && s->kw == 1 && s->stride == 1 && s->pad == 0 && !s->up2 && s->cin >= CIN_LEAST &&
-           s->cin <= CIN_MOST && s->cout >= COUT_LEAST && s->cout % ZN_POINT_COLS == 0;
+    return s->kh == 1 && s->kw == 1 && s->stride == 1 && s->pad == 0 && !s->up2 && zn_conv_keeps_size(s) &&
+           s->cin >= CIN_LEAST && s->cin <= CIN_MOST && s->cout >= COUT_LEAST && s->cout % ZN_POINT_COLS == 0;
 }
 
 static size_t packed_bytes(const zn_conv_shape *s)

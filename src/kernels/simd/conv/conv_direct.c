@@ -24,8 +24,8 @@ static zn_conv_shape flat(const zn_conv_shape *s)
 {
     zn_conv_shape f = *s;
     const int64_t pixels = (int64_t)s->n * s->oh * s->ow;
-    if (s->kh == 1 && s->kw == 1 && s->stride == 1 && s->pad == 0 && !s->up2 && !s->unshuffle && !s->shuffle &&
-        pixels < INT32_MAX) {
+    if (s->kh == 1 && s->kw == 1 && s->stride == 1 && s->pad == 0 && !s->up2 && zn_conv_keeps_size(s) &&
+        !s->unshuffle && !s->shuffle && pixels < INT32_MAX) {
         f.w = f.ow = (int)pixels;
         f.n = f.h = f.oh = 1;
     }

@@ -15,7 +15,7 @@ static bool from_narrow(const zn_conv_shape *s) { return s->cin <= NARROW; }
 static bool supports(const zn_conv_shape *s)
 {
     const int wide = from_narrow(s) ? s->cout : s->cin, narrow = from_narrow(s) ? s->cin : s->cout;
-    if (s->kh != 1 || s->kw != 1 || s->stride != 1 || s->pad || s->up2 || narrow > NARROW)
+    if (s->kh != 1 || s->kw != 1 || s->stride != 1 || s->pad || s->up2 || !zn_conv_keeps_size(s) || narrow > NARROW)
         return false;
     if (from_narrow(s) ? s->unshuffle : s->shuffle)
         return false;

@@ -32,7 +32,8 @@ static void multiply(const float *const x[SIDE], int channels, int64_t ahead, co
 
 static bool supports(const zn_conv_shape *s)
 {
-    return s->kh == 3 && s->kw == 3 && s->pad == 1 && s->stride == 1 && s->cin % 16 == 0 && s->cout <= OUTPUTS;
+    return s->kh == 3 && s->kw == 3 && s->pad == 1 && s->stride == 1 && zn_conv_keeps_size(s) && s->cin % 16 == 0 &&
+           s->cout <= OUTPUTS;
 }
 
 /* [cin][COLUMNS], and one row that is loaded after the last */
