@@ -72,6 +72,17 @@ static size_t keep_other(zn_codec *c, zn_part part)
     return *other ? zn_runner_bytes(*other) : c->packed[index];
 }
 
+/* Weights in memory, and the largest of those that stay in their file while it is prepared. */
+static size_t bytes_of(const zn_model *m)
+{
+    int64_t largest = 0;
+    for (int i = 0; i < m->count; i++) {
+        const int64_t count = m->parameters[i].deferred ? zn_shape_count(m->parameters[i].shape) : 0;
+        largest = count > largest ? count : largest;
+    }
+    return zn_model_bytes(m) + sizeof(float) * (size_t)largest;
+}
+
 zn_status zn_codec_runner(zn_codec *c, zn_part part, zn_shape shape, size_t held, zn_runner **out)
 {
     zn_runner **kept = &c->runner[part];
@@ -81,7 +92,7 @@ zn_status zn_codec_runner(zn_codec *c, zn_part part, zn_shape shape, size_t held
     }
     if (!*kept) {
         zn_runner_options options = zn_runner_options_of(&c->compute);
-        held += sizeof(float) * (size_t)zn_model_info_of(c->model)->parameters + keep_other(c, part);
+        held += bytes_of(c->model) + keep_other(c, part);
         options.held = c->compute.device ? 0 : held;
         options.streams = true;
         ZN_TRY(zn_runner_new(c->model, part, shape, &options, kept));

@@ -250,13 +250,22 @@ static void drop_result(zn_stage *st)
     st->result = NULL;
 }
 
+/* Gives back what a run that failed or was cut off has left. */
+static void give_up(zn_runner *r)
+{
+    for (int i = 0; i < r->count; i++) {
+        if (r->count > 1 && r->stages[i].exec)
+            stage_stop(&r->stages[i]);
+        else if (r->stages[i].bands)
+            zn_bands_release(r->stages[i].bands);
+        drop_result(&r->stages[i]);
+    }
+}
+
 /* A map stays until the stage after it has read it. */
-zn_status zn_runner_stream(zn_runner *r, const zn_runner_io *io)
+static zn_status run_stages(zn_runner *r, const zn_runner_io *io)
 {
     map maps[2] = { 0 }; /* what the stage reads and leaves, in turns */
-    r->done = 0;
-    for (int i = 0; i < r->count; i++) /* those of a run that was cut off */
-        drop_result(&r->stages[i]);
     for (int i = 0; i < r->count; i++) {
         zn_stage *st = &r->stages[i];
         const bool last = i + 1 == r->count;
@@ -278,6 +287,15 @@ zn_status zn_runner_stream(zn_runner *r, const zn_runner_io *io)
             drop_result(&r->stages[i - 1]);
     }
     return ZN_OK;
+}
+
+zn_status zn_runner_stream(zn_runner *r, const zn_runner_io *io)
+{
+    r->done = 0;
+    const zn_status status = run_stages(r, io);
+    if (status != ZN_OK)
+        give_up(r);
+    return status;
 }
 
 zn_status zn_runner_run(zn_runner *r)
