@@ -10,7 +10,8 @@
 int zn_flow_first(int steps, double strength)
 {
     const double asked = steps * strength;
-    return (int)(steps - (asked < steps ? asked : steps));
+    const int first = (int)(steps - (asked < steps ? asked : steps));
+    return first < steps ? first : steps - 1;
 }
 
 void zn_flow_guide(const float *wanted, const float *unwanted, float guidance, float longest, float *out, int64_t count)

@@ -145,6 +145,9 @@ static zn_status place_start(run *r, int channels)
     if (r->clean && r->clean->channels != channels)
         return ZN_FAIL(ZN_ESHAPE, "the autoencoder has %d channels, the transformer %d: they do not belong together",
                        r->clean->channels, channels);
+    if (r->clean && (r->clean->width != r->x->width || r->clean->height != r->x->height))
+        return ZN_FAIL(ZN_ESHAPE, "the autoencoder makes latents of %dx%d of an image that needs %dx%d",
+                       r->clean->width, r->clean->height, r->x->width, r->x->height);
     if (r->clean)
         zn_flow_mix(r->clean->data, r->noise, r->sigma[r->first], r->x->data, count);
     return q->mask ? zn_mask_shrink(q->mask, SCALE, &r->mask) : ZN_OK;

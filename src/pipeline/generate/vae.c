@@ -34,15 +34,32 @@ static zn_status load_part(const zn_arch *arch, const zn_config *config, const z
 
 /* ---- FLUX's: numbers that only config.json has come from there ---- */
 
-static zn_status load_flux(const zn_part_files *files, const zn_flux_form *form, zn_part part, zn_model **out)
+static zn_status recognise_flux(const zn_part_files *files, zn_flux_form *form)
+{
+    zn_flux_naming naming;
+    *form = (zn_flux_form){ 0 };
+    if (files->count > 1)
+        return ZN_FAIL(ZN_EUNSUPPORTED, "the autoencoder is in %d files: zenith convert joins them", files->count);
+    ZN_TRY(zn_flux_recognise(files->files, files->count, files->config.root, form, &naming));
+    if (1 << (form->levels - 1) != SCALE)
+        return ZN_FAIL(ZN_EUNSUPPORTED, "the autoencoder's latents are at 1/%d, and generators need 1/%d",
+                       1 << (form->levels - 1), SCALE);
+    return ZN_OK;
+}
+
+static zn_status load_flux(const zn_part_files *files, zn_part part, zn_model **out)
 {
     const zn_config *preset;
     const zn_arch *arch = zn_arch_find("flux-vae", &preset);
     zn_naming naming[ZN_PARTS];
-    zn_config config;
+    zn_config config = { 0 };
+    zn_flux_form form;
     bool is_it = false;
+    ZN_TRY(recognise_flux(files, &form));
     ZN_TRY(arch->recognise(files->files[0], &config, naming, &is_it));
-    *(zn_flux_form *)zn_form_own(&config, sizeof *form) = *form;
+    if (!is_it)
+        return ZN_FAIL(ZN_EUNSUPPORTED, "its tensors are not those of an autoencoder");
+    *(zn_flux_form *)zn_form_own(&config, sizeof form) = form;
     return load_part(arch, &config, naming, part, files->files[0], out);
 }
 
@@ -87,28 +104,24 @@ static zn_status load(const zn_part_files *files, zn_part part, norm *n, zn_mode
 {
     zn_naming naming[ZN_PARTS];
     zn_config config;
-    zn_flux_naming own;
-    zn_flux_form form;
     const zn_arch *other = find_other(files, &config, naming, n);
     if (other)
         return load_part(other, &config, naming, part, files->files[0], out);
     n->channels = 0;
-    ZN_TRY(zn_flux_recognise(files->files, files->count, files->config.root, &form, &own));
-    return load_flux(files, &form, part, out);
+    return load_flux(files, part, out);
 }
 
 zn_status zn_generator_check_vae(const zn_part_files *files, int *channels)
 {
     zn_naming other[ZN_PARTS];
-    zn_flux_naming naming;
-    zn_flux_form form = { 0 };
+    zn_flux_form form;
     zn_config config;
     norm n;
     if (find_other(files, &config, other, &n)) {
         *channels = config.latent;
         return ZN_OK;
     }
-    const zn_status status = zn_flux_recognise(files->files, files->count, files->config.root, &form, &naming);
+    const zn_status status = recognise_flux(files, &form);
     *channels = form.latent;
     return status;
 }
