@@ -269,8 +269,10 @@ static bool begins_stem(struct dirent **entries, int index, const char *stem)
 {
     for (int i = 0; i <= index; i++) {
         char other[256];
+        if (extension_of(entries[i]->d_name) < 0)
+            continue;
         stem_of(entries[i]->d_name, other, sizeof other);
-        if (extension_of(entries[i]->d_name) >= 0 && strcmp(other, stem) == 0)
+        if (strcmp(other, stem) == 0)
             return i == index;
     }
     return false;
@@ -283,6 +285,8 @@ void zn_each_stem(const char *folder, zn_stem_visit visit, void *user)
     bool more = true;
     for (int i = 0; i < count && more; i++) {
         char stem[256];
+        if (extension_of(entries[i]->d_name) < 0) /* most, in a folder of images */
+            continue;
         stem_of(entries[i]->d_name, stem, sizeof stem);
         if (begins_stem(entries, i, stem) && !is_of_run(folder, entries[i]->d_name) &&
             !is_of_checkpoint(folder, entries[i]->d_name))
