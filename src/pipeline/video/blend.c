@@ -8,11 +8,12 @@
 
 enum { OVERLAP = 4 /* a tile overlaps the next by this part */, STEP = 64 /* every network divides it by four */ };
 
-zn_status zn_blend_check(int side)
+zn_status zn_blend_check(int side, int downscale)
 {
-    return side >= 2 * STEP && side % STEP == 0
+    const int step = OVERLAP * downscale > STEP ? OVERLAP * downscale : STEP; /* a quarter is whole latents too */
+    return side >= 2 * STEP && side % step == 0
                ? ZN_OK
-               : ZN_FAIL(ZN_EINVALID, "tiles to blend need a side that is a multiple of %d, %d or more, not %d", STEP,
+               : ZN_FAIL(ZN_EINVALID, "tiles to blend need a side that is a multiple of %d, %d or more, not %d", step,
                          2 * STEP, side);
 }
 

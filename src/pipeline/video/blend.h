@@ -14,7 +14,7 @@ typedef struct zn_blend {
 } zn_blend;
 
 /* Refuses sides that do not divide into overlaps of a quarter. */
-ZN_MUST_USE zn_status zn_blend_check(int side);
+ZN_MUST_USE zn_status zn_blend_check(int side, int downscale);
 /* The buffer for the next image to encode. ZN_ELIMIT: with it, the images take more than the memory that is given. */
 ZN_MUST_USE zn_status zn_blend_add(zn_blend *b, zn_shape frame, const zn_clip_options *o, float **out);
 /* Forgets the images. */

@@ -46,7 +46,7 @@ static zn_status begin_pieces(zn_video *v, const zn_options *options)
     if (!v->compute.options.blend)
         return ZN_OK;
     v->blend.side = v->compute.options.tile;
-    return zn_blend_check(v->blend.side);
+    return zn_blend_check(v->blend.side, zn_model_info_of(v->model)->downscale);
 }
 
 static zn_status begin_images(zn_video *v, const zn_options *options)
