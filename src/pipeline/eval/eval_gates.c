@@ -125,10 +125,13 @@ static zn_status count_run(gates *g)
     return ZN_OK;
 }
 
-static zn_status run_picture(gates *g, int64_t index)
+/* *read: the image could be read, so that a failure is the model's. */
+static zn_status run_picture(gates *g, int64_t index, bool *read)
 {
     zn_image *image;
+    *read = false;
     ZN_TRY(zn_dataset_read(g->data, index, &image));
+    *read = true;
     const int step = zn_model_info_of(g->model)->downscale;
     const int64_t h = zn_round_up(image->height, step), w = zn_round_up(image->width, step);
     zn_status status = make_graph(g, ZN_SHAPE(1, h, w, 3));
@@ -147,8 +150,9 @@ static zn_status run_all(gates *g)
     for (int64_t i = 0; i < count; i++) {
         if (o->held_out && !zn_dataset_held_out(g->data, i, o->held_out))
             continue;
-        const zn_status status = run_picture(g, i);
-        if (status == ZN_EUNSUPPORTED || status == ZN_ENOMEM)
+        bool read;
+        const zn_status status = run_picture(g, i, &read);
+        if ((status == ZN_EUNSUPPORTED && read) || status == ZN_ENOMEM)
             return status;
         if (status != ZN_OK) {
             g->out->failed++;
