@@ -13,16 +13,8 @@
 
 enum { ENCODE_STEPS = 250, DECODE_STEPS = 20 }; /* the authors' values */
 
-/* Adds a file with more parts of the model. A folder of a training run means the model in it. */
-static zn_status extend(session *s, const char *path)
-{
-    if (!path)
-        return ZN_OK;
-    char *file = is_folder(path) ? must_print("%s/model.safetensors", path) : must_copy(path);
-    const zn_status status = zn_model_extend(s->model, file);
-    free(file);
-    return status;
-}
+/* Adds a file or folder with more parts of the model. */
+static zn_status extend(session *s, const char *path) { return path ? zn_model_extend(s->model, path) : ZN_OK; }
 
 zn_status diffusion_attach(session *s)
 {

@@ -357,6 +357,13 @@ static void classifiers_come_by_themselves(void **state)
     assert_int_equal(zn_model_extend(bare, path), ZN_OK);
     assert_true(bare->info.has_classifier);
     assert_int_equal(zn_model_extend(bare, path), ZN_EFORMAT); /* nothing new */
+    bare->has[ZN_CLASSIFIER] = false;
+    char last[512];
+    snprintf(last, sizeof last, "%s/last.ckpt", folder); /* the original's folder, told by its content */
+    assert_int_equal(rename(path, last), 0);
+    assert_int_equal(zn_model_extend(bare, folder), ZN_OK);
+    assert_true(bare->info.has_classifier);
+    assert_int_equal(rename(last, path), 0);
     assert_int_equal(zn_model_open(path, &alone), ZN_OK);
     assert_int_equal(zn_diffae_new(alone, NULL, &d), ZN_EUNSUPPORTED);
     bare->config.latent = 17;
