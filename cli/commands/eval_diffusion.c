@@ -146,6 +146,8 @@ static void print_text(const zn_diffae_eval_result *r)
 static int check(const options *o)
 {
     char *end = NULL;
+    if (o->memory)
+        return diffusion_refuse_memory(o);
     if (o->damage || o->task || o->nlm)
         return usage_error("eval", "tasks, damages and filters are for models that restore");
     if ((o->attribute || o->edits || o->amount) && !o->labels)

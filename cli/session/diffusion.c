@@ -60,6 +60,13 @@ int diffusion_check(const options *o)
     return encoding ? encoding : check(o, "latent-steps", o->latent_steps);
 }
 
+int diffusion_refuse_memory(const options *o)
+{
+    return usage_error(o->command->name,
+                       "--memory is not available for diffusion autoencoders, whose images have one size and are "
+                       "computed whole");
+}
+
 diffusion diffusion_begin(session *s, int steps, int inversions, int renders, int more)
 {
     const options *o = s->o;

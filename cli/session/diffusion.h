@@ -33,6 +33,9 @@ typedef struct diffusion {
 /* Checks --steps, --encode-steps and --latent-steps. Returns 0, or an exit status after reporting an invalid number. */
 int diffusion_check(const options *o);
 
+/* --memory cannot be kept: images of the one size of the model are not computed in pieces. Returns EXIT_USAGE. */
+int diffusion_refuse_memory(const options *o);
+
 /* Starts work that inverts `inversions` images to noise, renders `renders` images from noise and takes `more` other
  * steps. It fills the current range of the session's bar. steps: default of --steps. */
 diffusion diffusion_begin(session *s, int steps, int inversions, int renders, int more);

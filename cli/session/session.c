@@ -129,6 +129,8 @@ int session_open(session *s, const options *o, const char *name, unsigned needs)
         return EXIT_FAILURE;
     if (o->blend && (o->tile <= 0 || !s->info->clip_frames))
         return usage_error(o->command->name, "--blend needs --tile N and a video autoencoder, such as wan21-vae");
+    if (o->memory && s->info->diffuses)
+        return diffusion_refuse_memory(o);
     interrupt_catch();
     if (s->info->diffuses || names_video(o)) /* these take a minute and more */
         s->bar.line_ms = progress_line_ms();

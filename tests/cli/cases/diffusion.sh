@@ -138,4 +138,6 @@ try eval --model auto --data pictures --task denoise
 try eval --model auto --data pictures --amount 0.3
 try eval --model auto --data pictures --count 2
 try eval --model classifier --data pictures --labels auto.yaml
+try eval --model auto --data pictures --memory 8G
+try reconstruct pictures/1.png --model auto --memory 8G
 ! compgen -G 'x.*'
