@@ -157,6 +157,13 @@ static int check(const options *o)
     return diffusion_check(o);
 }
 
+/* True if the features that distances and neighbours need are missing; sets of one image have no distance anyway. */
+static int lacks_features(const zn_diffae_eval_result *r)
+{
+    const zn_eval_group *t = &r->trips.groups[0];
+    return isnan(t->fid) && (t->pictures > 1 || (r->sample_count && !r->nearest));
+}
+
 int eval_diffusion(const options *o, const zn_model *model, progress *bar)
 {
     const int usage = check(o);
@@ -187,7 +194,7 @@ int eval_diffusion(const options *o, const zn_model *model, progress *bar)
         complain("%s", zn_error_text());
         return EXIT_FAILURE;
     }
-    if (isnan(r.trips.groups[0].fid))
+    if (lacks_features(&r))
         note(o, "distances of sets and neighbours need the weights of efficientnet-lite0 (docs/scores.md)");
     else
         note_few_images(o, o->count ? o->count : r.trips.groups[0].pictures);

@@ -21,6 +21,10 @@ judge -m whole --labels labels.csv --edits 1 --attribute Young | jsoncheck -p ed
 judge -m plain --count 1 | jsoncheck -p samples model
 zenith eval -m auto --data pictures --steps 2 --encode-steps 2 --lpips none 2>/dev/null | cut -c1-24
 
+# Of a single image there is no distance of sets, with or without the features.
+zenith eval -m auto --data pictures --most 1 --steps 2 --encode-steps 2 --lpips none 2>&1 | grep -c lite0
+zenith eval -m auto --data pictures --most 2 --steps 2 --encode-steps 2 --lpips none 2>&1 | grep -c lite0
+
 # A file has a row for each image and kind of noise, and the means.
 judge -m auto --most 2 -o scores.csv | jsoncheck -p failed
 cut -d, -f1-3 scores.csv
