@@ -187,7 +187,7 @@ void diffusion_noise_facts(const diffusion *d, facts *f)
     if (d->encode_steps)
         fact_integer(f, "encode_steps", d->encode_steps);
     else
-        fact_integer(f, "seed", (int64_t)d->s->o->seed);
+        fact_unsigned(f, "seed", d->s->o->seed);
 }
 
 zn_status diffusion_render(diffusion *d, const float *cond, const float *noise, int number, zn_image **out)

@@ -54,7 +54,7 @@ static void report(const session *s, double ms)
     facts_begin(&f, s->o->json);
     fact_model_name(&f, s->info);
     fact_integer(&f, "points", s->o->points);
-    fact_integer(&f, "seed", (int64_t)s->o->seed);
+    fact_unsigned(&f, "seed", s->o->seed);
     fact_text(&f, "output", s->o->output);
     fact_real(&f, "ms", ms, 1, "");
     facts_end(&f);

@@ -48,6 +48,7 @@ draw() { zenith sample -q --steps 3 --count 2 "$@" || exit 1; }
 draw -m plain --json -o a.png | jsoncheck -p model images steps
 draw -m plain --ddpm --json -o b.png | jsoncheck -p sampler
 draw -m plain --eta 1 --steps 4 --json -o c.png | jsoncheck -p eta
+draw -m plain --seed 18446744073709551615 --json -o last.png | jsoncheck -p seed
 draw -m plain --ddpm -o b2.png >/dev/null
 cmp b.png b2.png
 cmp -s a.png b.png && echo "DDPM is DDIM"
