@@ -41,6 +41,17 @@ double diffusion_precision_share(const session *s)
     return s->diffusion ? zn_diffae_precision_share(s->diffusion) : NAN;
 }
 
+/* DDPM takes any number in the range, DDIM only those that space its steps evenly. */
+static int check_ddpm(const options *o)
+{
+    enum { LEAST = 2, MOST = 1000 };
+    if (!o->steps || (o->steps >= LEAST && o->steps <= MOST))
+        return 0;
+    return usage_error(o->command->name, "--steps: %lld steps are too %s: at %s %d", (long long)o->steps,
+                       o->steps < LEAST ? "few" : "many", o->steps < LEAST ? "least" : "most",
+                       o->steps < LEAST ? LEAST : MOST);
+}
+
 static int check(const options *o, const char *name, int64_t steps)
 {
     const int count = steps > INT32_MAX ? INT32_MAX : (int)steps;
@@ -53,7 +64,7 @@ int diffusion_check(const options *o)
 {
     if (o->ddpm && o->eta)
         return usage_error(o->command->name, "--eta is for DDIM, and --ddpm asks for another sampler");
-    const int status = o->ddpm ? 0 : check(o, "steps", o->steps); /* DDPM takes any number */
+    const int status = o->ddpm ? check_ddpm(o) : check(o, "steps", o->steps);
     if (status)
         return status;
     const int encoding = check(o, "encode-steps", o->encode_steps);

@@ -134,6 +134,8 @@ try reconstruct pictures --model auto --compare
 try encode pictures/1.png --model auto --batch -o x.safetensors
 try sample --model latent -o x.png --ddpm --eta 0.5
 try sample --model latent -o x.png --eta 2
+try sample --model latent -o x.png --ddpm --steps 1
+try sample --model latent -o x.png --ddpm --steps 1001
 try eval --model auto --data pictures --task denoise
 try eval --model auto --data pictures --amount 0.3
 try eval --model auto --data pictures --count 2
