@@ -120,11 +120,11 @@ static void samples_json(json *j, const zn_diffae_eval_result *r)
     json_close(j, ']');
 }
 
-static void print_json(const zn_diffae_eval_result *r, const options *o)
+static void print_json(const options *o, const zn_model *model, const zn_diffae_eval_result *r)
 {
     facts f;
     facts_begin(&f, 1);
-    fact_text(&f, "model", r->trips.architecture);
+    fact_model_name(&f, zn_model_info_of(model));
     fact_text(&f, "data", o->data);
     trips_json(&f.out, r);
     attributes_json(&f.out, r);
@@ -199,7 +199,7 @@ int eval_diffusion(const options *o, const zn_model *model, progress *bar)
     else
         note_few_images(o, o->count ? o->count : r.trips.groups[0].pictures);
     if (o->json)
-        print_json(&r, o);
+        print_json(o, model, &r);
     else
         print_text(&r);
     /* Written last: results that took long to compute are printed even if this file cannot be written. */

@@ -18,7 +18,7 @@ jsoncheck -p round_trips <json | grep -oE '"(noise|images)": [^,]*'
 jsoncheck -p attributes <json | grep -oE '"(attribute|with|without|edited)": [^,]*'
 jsoncheck edit_fid sample_fid held_distance seconds <json
 judge -m whole --labels labels.csv --edits 1 --attribute Young | jsoncheck -p edited
-judge -m plain --count 1 | jsoncheck -p samples model
+judge -m plain --count 1 | jsoncheck -p samples model # as other commands call it
 zenith eval -m auto --data pictures --steps 2 --encode-steps 2 --lpips none 2>/dev/null | cut -c1-24
 
 # Of a single image there is no distance of sets, with or without the features.
