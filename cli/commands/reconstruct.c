@@ -158,8 +158,7 @@ static void figures(const session *s, const trip *t, facts *f)
     if (s->diffusion) {
         field_facts(s->o, f);
         diffusion_noise_facts(&t->d, f);
-        fact_integer(f, "steps", t->d.steps);
-        diffusion_sampler_facts(s->o, f);
+        diffusion_steps_facts(&t->d, f);
     }
     fact_real(f, "encode_ms", t->encode_ms, 1, "");
     fact_real(f, "decode_ms", t->decode_ms, 1, "");

@@ -184,7 +184,7 @@ zn_status diffusion_decode(const session *s, const zn_latent *latent, zn_image *
     return status;
 }
 
-void diffusion_sampler_facts(const options *o, facts *f)
+static void sampler_facts(const options *o, facts *f)
 {
     if (o->ddpm)
         fact_text(f, "sampler", "ddpm");
@@ -194,11 +194,21 @@ void diffusion_sampler_facts(const options *o, facts *f)
 
 void diffusion_noise_facts(const diffusion *d, facts *f)
 {
-    fact_text(f, "noise", d->encode_steps ? "inverted" : "random");
+    const int direct = zn_diffae_is_direct(diffusion_net(d->s));
+    if (!direct)
+        fact_text(f, "noise", d->encode_steps ? "inverted" : "random");
     if (d->encode_steps)
         fact_integer(f, "encode_steps", d->encode_steps);
-    else
+    else if (!direct || d->s->o->share > 0) /* --keep draws pixels by the seed */
         fact_unsigned(f, "seed", d->s->o->seed);
+}
+
+void diffusion_steps_facts(const diffusion *d, facts *f)
+{
+    if (zn_diffae_is_direct(diffusion_net(d->s)))
+        return;
+    fact_integer(f, "steps", d->steps);
+    sampler_facts(d->s->o, f);
 }
 
 zn_status diffusion_render(diffusion *d, const float *cond, const float *noise, int number, zn_image **out)
@@ -254,8 +264,7 @@ static void report(const diffusion_command *c, const diffusion *d, const results
     c->report(c->self, &f);
     if (c->inversions)
         diffusion_noise_facts(d, &f);
-    fact_integer(&f, "steps", d->steps);
-    diffusion_sampler_facts(s->o, &f);
+    diffusion_steps_facts(d, &f);
     results_facts(r, &f);
     fact_real(&f, "ms", ms, 1, "");
     if (f.json)

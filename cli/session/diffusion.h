@@ -58,9 +58,9 @@ zn_status diffusion_render(diffusion *d, const float *cond, const float *noise, 
 zn_status diffusion_encode(const session *s, const zn_image *photo, zn_latent **out);
 zn_status diffusion_decode(const session *s, const zn_latent *latent, zn_image **out);
 
-/* Reports the sampler if it is not the default one. */
-void diffusion_sampler_facts(const options *o, facts *f);
-/* Reports where the noise of the images came from. */
+/* Report the number of steps, and the sampler if it is not the default one; and where the noise of the images came
+ * from. Models that use neither have none of these facts. */
+void diffusion_steps_facts(const diffusion *d, facts *f);
 void diffusion_noise_facts(const diffusion *d, facts *f);
 
 /* Allocates condition and noise of an image. Exits the program when out of memory. */

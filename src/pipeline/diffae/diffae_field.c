@@ -21,6 +21,7 @@ static const zn_mamba_form *form_of(const zn_diffae *d) { return zn_diffae_mamba
 
 int zn_diffae_is_field(const zn_diffae *d) { return form_of(d)->kind != ZN_FIELD_NONE; }
 int zn_diffae_inverts(const zn_diffae *d) { return form_of(d)->kind <= ZN_FIELD_NOISE; }
+int zn_diffae_is_direct(const zn_diffae *d) { return form_of(d)->kind == ZN_FIELD_VALUES; }
 
 static zn_status check_field(const zn_diffae *d)
 {
