@@ -4,6 +4,7 @@
 #include "files/files.h"
 #include "files/ranks.h"
 #include "options/compute.h"
+#include "session/diffusion.h"
 #include "session/session.h"
 #include "ui/facts.h"
 #include "ui/report.h"
@@ -307,6 +308,13 @@ static int run_on(const options *o, zn_ranks *ranks)
     }
     if (!o->model)
         note(o, "model %s from %s", zn_model_info_of(model)->architecture, zn_model_info_of(model)->path);
+    const char *given = diffusion_option(o);
+    if (given && !zn_model_info_of(model)->diffuses) {
+        const int misplaced = usage_error("eval", "%s is for diffusion autoencoders, and %s is not one", given,
+                                          zn_model_info_of(model)->architecture);
+        zn_model_free(model);
+        return misplaced;
+    }
     progress bar = { .quiet = o->quiet, .line_ms = progress_line_ms() };
     progress_begin(&bar, "eval", 0, 1);
     interrupt_catch();

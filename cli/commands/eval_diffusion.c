@@ -148,6 +148,8 @@ static int check(const options *o)
     char *end = NULL;
     if (o->memory)
         return diffusion_refuse_memory(o);
+    if (o->on_clips)
+        return usage_error("eval", "--clips is for video autoencoders, not for diffusion autoencoders");
     if (o->damage || o->task || o->nlm)
         return usage_error("eval", "tasks, damages and filters are for models that restore");
     if ((o->attribute || o->edits || o->amount) && !o->labels)

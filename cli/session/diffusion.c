@@ -71,6 +71,31 @@ int diffusion_check(const options *o)
     return encoding ? encoding : check(o, "latent-steps", o->latent_steps);
 }
 
+const char *diffusion_option(const options *o)
+{
+    const struct {
+        int given;
+        const char *name;
+    } all[] = {
+        { o->steps > 0, "--steps" },
+        { o->encode_steps > 0, "--encode-steps" },
+        { o->latent_steps > 0, "--latent-steps" },
+        { o->random_noise, "--random-noise" },
+        { o->ddpm, "--ddpm" },
+        { o->eta != NULL, "--eta" },
+        { o->most > 0, "--most" },
+        { o->labels != NULL, "--labels" },
+        { o->edits > 0, "--edits" },
+        { o->attribute != NULL, "--attribute" },
+        { o->amount != NULL, "--amount" },
+        { o->count > 0, "--count" },
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].given)
+            return all[i].name;
+    return NULL;
+}
+
 int diffusion_refuse_memory(const options *o)
 {
     return usage_error(o->command->name,

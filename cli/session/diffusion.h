@@ -33,6 +33,9 @@ typedef struct diffusion {
 /* Checks --steps, --encode-steps and --latent-steps. Returns 0, or an exit status after reporting an invalid number. */
 int diffusion_check(const options *o);
 
+/* The option given that only diffusion autoencoders take; NULL if none is. For commands that take other models too. */
+const char *diffusion_option(const options *o);
+
 /* --memory cannot be kept: images of the one size of the model are not computed in pieces. Returns EXIT_USAGE. */
 int diffusion_refuse_memory(const options *o);
 

@@ -68,6 +68,8 @@ int field_sample_points(const options *o)
         return usage_error("sample", "--points writes a table: give it a name that ends in .csv with -o");
     if (o->count > 1)
         return usage_error("sample", "--points is for one image, not for --count");
+    if (o->nearest)
+        return usage_error("sample", "--nearest is for images, not for --points");
     int status = diffusion_check(o);
     if (!status)
         status = lacks_folder(o->output);

@@ -65,6 +65,8 @@ static int check_output(results *r, unsigned kinds)
         !(film && (kinds & RESULTS_VIDEO)))
         return usage_error(name, "cannot write '%s': its name must end in .png, .jpg or .webp, or in / for a folder",
                            o->output);
+    if (o->rate > 0 && (!film || r->folder))
+        return usage_error(name, "--rate is for a video, and '%s' is not one", o->output);
     if (film && !r->folder && film_check_settings(o))
         return EXIT_USAGE;
     if (film && !r->folder && zn_film_check(o->output) != ZN_OK) {

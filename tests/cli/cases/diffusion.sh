@@ -142,4 +142,10 @@ try eval --model auto --data pictures --count 2
 try eval --model classifier --data pictures --labels auto.yaml
 try eval --model auto --data pictures --memory 8G
 try reconstruct pictures/1.png --model auto --memory 8G
+try eval --model auto --data pictures --clips
+try eval --model random:taesd --data pictures --most 1
+try reconstruct pictures/1.png --model random:taesd --steps 5
+try reconstruct pictures/1.png pictures/2.png --model random:taesd --random-noise
+try reconstruct none.mp4 --model random:taesd --random-noise
+try interpolate pictures/1.png pictures/2.png -o x.png --model auto --rate 12
 ! compgen -G 'x.*'

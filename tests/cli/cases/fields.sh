@@ -26,6 +26,7 @@ zenith sample -q --json -m whole --points 7 --latent-steps 2 -o points.csv | jso
 head -n 1 points.csv
 wc -l <points.csv
 zenith sample -m whole --points 7 -o points.png
+zenith sample -m whole --points 7 -o points.csv --nearest pictures
 zenith reconstruct -q pictures/1.png -m other --keep 10% -o r.png
 zenith reconstruct -q pictures/1.png pictures/2.png -m random:taesd --keep 10%
 zenith reconstruct -q pictures/1.png -m run --keep 110% -o r.png
