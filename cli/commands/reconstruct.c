@@ -26,7 +26,7 @@ typedef struct trip {
     double encode_ms, decode_ms;
 } trip;
 
-/* The option given that only mamba-field models take; NULL if none is. */
+/* The option given that only fields take, and with --keep masked encoders; NULL if none is. */
 static const char *field_option(const options *o) { return o->scale ? "--scale" : o->share > 0 ? "--keep" : NULL; }
 
 /* Why an option given does not go with the model; NULL if all do. The caller frees it. */
@@ -36,7 +36,8 @@ static char *misplaced(const session *s)
     const char *field = field_option(o), *other = diffusion_option(o), *model = s->info->architecture;
     if (s->diffusion || (!field && !other))
         return NULL;
-    return field ? must_print("%s is for mamba-field models, and %s is not one", field, model)
+    return field ? must_print("%s is for mamba-field%s models, and %s is not one", field,
+                              o->scale ? "" : " and diffae-masked", model)
                  : must_print("%s is for diffusion autoencoders, and %s is not one", other, model);
 }
 

@@ -73,8 +73,8 @@ static int lacks(const zn_model_info *m, unsigned needs)
     else if ((needs & NEED_RESTORER) && !m->restores)
         complain("%s: the model %s is an autoencoder and does not restore images", m->path, m->architecture);
     else if (m->diffuses && (needs & (NEED_ENCODER | NEED_DECODER)))
-        complain("%s: the model %s is a diffusion autoencoder, which takes single images: reconstruct, edit, "
-                 "interpolate and sample use it",
+        complain("%s: the model %s is a diffusion autoencoder, which takes images one by one: no videos, --clip or "
+                 "--batch",
                  m->path, m->architecture);
     else if (m->restores && coding)
         complain("%s: the model %s restores images: restore, upscale and eval use it", m->path, m->architecture);

@@ -148,4 +148,7 @@ try reconstruct pictures/1.png --model random:taesd --steps 5
 try reconstruct pictures/1.png pictures/2.png --model random:taesd --random-noise
 try reconstruct none.mp4 --model random:taesd --random-noise
 try interpolate pictures/1.png pictures/2.png -o x.png --model auto --rate 12
+try interpolate pictures/1.png pictures/2.png -o x.gif --model auto
+try eval --model auto --data pictures --gates
+try encode pictures/1.png --model auto -o x.latent
 ! compgen -G 'x.*'
