@@ -69,7 +69,7 @@ complete -c zenith -n '__zenith_command_is sample' -l nearest -r -d 'show each i
 complete -c zenith -n '__zenith_command_is reconstruct edit interpolate sample' -l ddpm -d 'diffusion autoencoder: sample by DDPM, which adds noise at every step, instead of DDIM'
 complete -c zenith -n '__zenith_command_is reconstruct edit interpolate sample' -l eta -x -d 'diffusion autoencoder: share of DDPM\'s noise that DDIM adds at every step (0)'
 complete -c zenith -n '__zenith_command_is reconstruct edit interpolate' -l random-noise -d 'diffusion autoencoder: draw the noise from --seed instead of encoding the image to it'
-complete -c zenith -n '__zenith_command_is reconstruct' -l keep -x -d 'mamba-field models: encode from this share of the pixels, such as 10%, drawn by --seed'
+complete -c zenith -n '__zenith_command_is reconstruct' -l keep -x -d 'mamba-field and diffae-masked models: encode from this share of the pixels, such as 10%, drawn by --seed'
 complete -c zenith -n '__zenith_command_is reconstruct' -l scale -x -d 'mamba-field models: how many times the model\'s size the result has (1)'
 complete -c zenith -n '__zenith_command_is sample' -l points -x -d 'mamba-field models: colours at this many points, drawn by --seed, as a table (-o NAME.csv)'
 complete -c zenith -n '__zenith_command_is encode decode' -s f -l force -d 'without -o: replace existing files'

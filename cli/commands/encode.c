@@ -21,6 +21,12 @@ static zn_status work(session *s, const job *item, json *j, char *summary, size_
     zn_image *image = NULL;
     zn_latent *latent = NULL;
     double ms = 0;
+    if (s->diffusion && has_extension(item->kind, "latent")) {
+        complain("%s: ComfyUI's .latent files hold latents of images, and %s makes conditions: write .safetensors or "
+                 ".npy",
+                 item->input, s->info->architecture);
+        return ZN_EUNSUPPORTED;
+    }
     zn_status status = read_image(o, item->input, &reading, &image);
     if (status == ZN_OK) {
         if (s->diffusion)

@@ -4,6 +4,7 @@
 #include "files/files.h"
 #include "files/ranks.h"
 #include "options/compute.h"
+#include "session/diffusion.h"
 #include "session/session.h"
 #include "ui/facts.h"
 #include "ui/report.h"
@@ -148,11 +149,11 @@ static void figures_json(json *j, const char *damage, double ms, const zn_scores
     }
 }
 
-static void print_json(const options *o, const zn_eval_result *r)
+static void print_json(const options *o, const zn_model *model, const zn_eval_result *r)
 {
     facts f;
     facts_begin(&f, 1);
-    fact_text(&f, "model", r->architecture);
+    fact_model_name(&f, zn_model_info_of(model));
     fact_text(&f, "data", o->data);
     json_open(&f.out, "mean", '[');
     for (int g = 0; g < r->group_count; g++) {
@@ -187,7 +188,7 @@ static void print_gates(const options *o, const zn_model_info *model, const zn_g
 {
     facts f;
     facts_begin(&f, o->json);
-    fact_text(&f, "model", model->architecture);
+    fact_model_name(&f, model);
     fact_integer(&f, "images", r->pictures);
     fact_real(&f, "encode_ms", r->ms, 3, "");
     if (f.json)
@@ -241,7 +242,7 @@ static int run_scores(const options *o, const zn_model *model, const zn_eval_opt
     if (status == ZN_OK && o->fid)
         note_few_images(o, r.groups[0].pictures);
     if (status == ZN_OK && o->json)
-        print_json(o, &r);
+        print_json(o, model, &r);
     else if (status == ZN_OK)
         print_text(o, &r);
     /* Written last: results that took long to compute are printed even if this file cannot be written. */
@@ -307,6 +308,13 @@ static int run_on(const options *o, zn_ranks *ranks)
     }
     if (!o->model)
         note(o, "model %s from %s", zn_model_info_of(model)->architecture, zn_model_info_of(model)->path);
+    const char *given = diffusion_option(o);
+    if (given && !zn_model_info_of(model)->diffuses) {
+        const int misplaced = usage_error("eval", "%s is for diffusion autoencoders, and %s is not one", given,
+                                          zn_model_info_of(model)->architecture);
+        zn_model_free(model);
+        return misplaced;
+    }
     progress bar = { .quiet = o->quiet, .line_ms = progress_line_ms() };
     progress_begin(&bar, "eval", 0, 1);
     interrupt_catch();

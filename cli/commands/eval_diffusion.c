@@ -120,11 +120,11 @@ static void samples_json(json *j, const zn_diffae_eval_result *r)
     json_close(j, ']');
 }
 
-static void print_json(const zn_diffae_eval_result *r, const options *o)
+static void print_json(const options *o, const zn_model *model, const zn_diffae_eval_result *r)
 {
     facts f;
     facts_begin(&f, 1);
-    fact_text(&f, "model", r->trips.architecture);
+    fact_model_name(&f, zn_model_info_of(model));
     fact_text(&f, "data", o->data);
     trips_json(&f.out, r);
     attributes_json(&f.out, r);
@@ -146,6 +146,10 @@ static void print_text(const zn_diffae_eval_result *r)
 static int check(const options *o)
 {
     char *end = NULL;
+    if (o->memory)
+        return diffusion_refuse_memory(o);
+    if (o->on_clips)
+        return usage_error("eval", "--clips is for video autoencoders, not for diffusion autoencoders");
     if (o->damage || o->task || o->nlm)
         return usage_error("eval", "tasks, damages and filters are for models that restore");
     if ((o->attribute || o->edits || o->amount) && !o->labels)
@@ -153,6 +157,13 @@ static int check(const options *o)
     if (o->amount && (strtod(o->amount, &end) == 0 || *end))
         return usage_error("eval", "--amount needs a number other than 0, not '%s'", o->amount);
     return diffusion_check(o);
+}
+
+/* True if the features that distances and neighbours need are missing; sets of one image have no distance anyway. */
+static int lacks_features(const zn_diffae_eval_result *r)
+{
+    const zn_eval_group *t = &r->trips.groups[0];
+    return isnan(t->fid) && (t->pictures > 1 || (r->sample_count && !r->nearest));
 }
 
 int eval_diffusion(const options *o, const zn_model *model, progress *bar)
@@ -185,12 +196,12 @@ int eval_diffusion(const options *o, const zn_model *model, progress *bar)
         complain("%s", zn_error_text());
         return EXIT_FAILURE;
     }
-    if (isnan(r.trips.groups[0].fid))
+    if (lacks_features(&r))
         note(o, "distances of sets and neighbours need the weights of efficientnet-lite0 (docs/scores.md)");
     else
         note_few_images(o, o->count ? o->count : r.trips.groups[0].pictures);
     if (o->json)
-        print_json(&r, o);
+        print_json(o, model, &r);
     else
         print_text(&r);
     /* Written last: results that took long to compute are printed even if this file cannot be written. */

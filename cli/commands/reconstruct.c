@@ -26,8 +26,20 @@ typedef struct trip {
     double encode_ms, decode_ms;
 } trip;
 
-/* The option given that only mamba-field models take; NULL if none is. */
+/* The option given that only fields take, and with --keep masked encoders; NULL if none is. */
 static const char *field_option(const options *o) { return o->scale ? "--scale" : o->share > 0 ? "--keep" : NULL; }
+
+/* Why an option given does not go with the model; NULL if all do. The caller frees it. */
+static char *misplaced(const session *s)
+{
+    const options *o = s->o;
+    const char *field = field_option(o), *other = diffusion_option(o), *model = s->info->architecture;
+    if (s->diffusion || (!field && !other))
+        return NULL;
+    return field ? must_print("%s is for mamba-field%s models, and %s is not one", field,
+                              o->scale ? "" : " and diffae-masked", model)
+                 : must_print("%s is for diffusion autoencoders, and %s is not one", other, model);
+}
 
 /* The encoder's share of the work, for the progress bar. */
 static double encoder_share(const session *s, const zn_image *image)
@@ -158,8 +170,7 @@ static void figures(const session *s, const trip *t, facts *f)
     if (s->diffusion) {
         field_facts(s->o, f);
         diffusion_noise_facts(&t->d, f);
-        fact_integer(f, "steps", t->d.steps);
-        diffusion_sampler_facts(s->o, f);
+        diffusion_steps_facts(&t->d, f);
     }
     fact_real(f, "encode_ms", t->encode_ms, 1, "");
     fact_real(f, "decode_ms", t->decode_ms, 1, "");
@@ -175,9 +186,10 @@ typedef struct sums {
 static zn_status work(session *s, const job *item, json *j, char *summary, size_t size)
 {
     trip t = { 0 };
-    if (!s->diffusion && field_option(s->o)) {
-        complain("%s: %s is for mamba-field models, and %s is not one", item->input, field_option(s->o),
-                 s->info->architecture);
+    char *why = misplaced(s);
+    if (why) {
+        complain("%s: %s", item->input, why);
+        free(why);
         return ZN_EINVALID;
     }
     zn_status status = travel(s, item->input, &t);
@@ -289,9 +301,10 @@ static int run_one(const options *o)
     session s = { 0 };
     trip t = { 0 };
     status = session_open(&s, o, o->model, NEEDS);
-    if (!status && !s.diffusion && field_option(o))
-        status = usage_error("reconstruct", "%s is for mamba-field models, and %s is not one", field_option(o),
-                             s.info->architecture);
+    char *why = status ? NULL : misplaced(&s);
+    if (why)
+        status = usage_error("reconstruct", "%s", why);
+    free(why);
     if (!status) {
         progress_begin(&s.bar, "reconstruct", 0, 1);
         if (travel(&s, o->files[0], &t) != ZN_OK || (o->output && write_result(o, o->output, o->output, &t) != ZN_OK)) {
@@ -318,9 +331,10 @@ int reconstruct_run(const options *o)
     const int status = diffusion_check(o);
     if (status)
         return status;
-    if (names_video(o))
-        return field_option(o) ? usage_error("reconstruct", "%s is for images, not for a video", field_option(o))
-                               : film_reconstruct(o);
+    if (names_video(o)) {
+        const char *given = field_option(o) ? field_option(o) : diffusion_option(o);
+        return given ? usage_error("reconstruct", "%s is for images, not for a video", given) : film_reconstruct(o);
+    }
     if (film_check_input(o))
         return EXIT_USAGE;
     if (o->precision == ZN_PRECISION_FP8)

@@ -116,7 +116,7 @@ static void report_nearest(const sampling *a, facts *f)
 static void report(const void *self, facts *f)
 {
     const sampling *a = self;
-    fact_integer(f, "seed", (int64_t)a->o->seed);
+    fact_unsigned(f, "seed", a->o->seed);
     if (a->latent_steps)
         fact_integer(f, "latent_steps", a->latent_steps);
     if (a->found)

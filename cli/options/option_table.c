@@ -101,7 +101,7 @@ const option option_table[] = {
       CMD_RECONSTRUCT | DIFFUSES, 0, value_eta, AT(eta) },
     { "random-noise", 0, NULL, "diffusion autoencoder: draw the noise from --seed instead of encoding the image to it", NULL,
       CMD_RECONSTRUCT | EDITS, 0, NULL, AT(random_noise) },
-    { "keep", 0, "SHARE", "mamba-field models: encode from this share of the pixels, such as 10%, drawn by --seed", "a share such as 10% or 0.1",
+    { "keep", 0, "SHARE", "mamba-field and diffae-masked models: encode from this share of the pixels, such as 10%, drawn by --seed", "a share such as 10% or 0.1",
       CMD_RECONSTRUCT, 0, value_share, AT(share) },
     { "scale", 0, "N", "mamba-field models: how many times the model's size the result has (1)", "a number from 1 to 16",
       CMD_RECONSTRUCT, 0, value_factor, AT(scale) },

@@ -13,16 +13,8 @@
 
 enum { ENCODE_STEPS = 250, DECODE_STEPS = 20 }; /* the authors' values */
 
-/* Adds a file with more parts of the model. A folder of a training run means the model in it. */
-static zn_status extend(session *s, const char *path)
-{
-    if (!path)
-        return ZN_OK;
-    char *file = is_folder(path) ? must_print("%s/model.safetensors", path) : must_copy(path);
-    const zn_status status = zn_model_extend(s->model, file);
-    free(file);
-    return status;
-}
+/* Adds a file or folder with more parts of the model. */
+static zn_status extend(session *s, const char *path) { return path ? zn_model_extend(s->model, path) : ZN_OK; }
 
 zn_status diffusion_attach(session *s)
 {
@@ -49,6 +41,17 @@ double diffusion_precision_share(const session *s)
     return s->diffusion ? zn_diffae_precision_share(s->diffusion) : NAN;
 }
 
+/* DDPM takes any number in the range, DDIM only those that space its steps evenly. */
+static int check_ddpm(const options *o)
+{
+    enum { LEAST = 2, MOST = 1000 };
+    if (!o->steps || (o->steps >= LEAST && o->steps <= MOST))
+        return 0;
+    return usage_error(o->command->name, "--steps: %lld steps are too %s: at %s %d", (long long)o->steps,
+                       o->steps < LEAST ? "few" : "many", o->steps < LEAST ? "least" : "most",
+                       o->steps < LEAST ? LEAST : MOST);
+}
+
 static int check(const options *o, const char *name, int64_t steps)
 {
     const int count = steps > INT32_MAX ? INT32_MAX : (int)steps;
@@ -61,11 +64,43 @@ int diffusion_check(const options *o)
 {
     if (o->ddpm && o->eta)
         return usage_error(o->command->name, "--eta is for DDIM, and --ddpm asks for another sampler");
-    const int status = o->ddpm ? 0 : check(o, "steps", o->steps); /* DDPM takes any number */
+    const int status = o->ddpm ? check_ddpm(o) : check(o, "steps", o->steps);
     if (status)
         return status;
     const int encoding = check(o, "encode-steps", o->encode_steps);
     return encoding ? encoding : check(o, "latent-steps", o->latent_steps);
+}
+
+const char *diffusion_option(const options *o)
+{
+    const struct {
+        int given;
+        const char *name;
+    } all[] = {
+        { o->steps > 0, "--steps" },
+        { o->encode_steps > 0, "--encode-steps" },
+        { o->latent_steps > 0, "--latent-steps" },
+        { o->random_noise, "--random-noise" },
+        { o->ddpm, "--ddpm" },
+        { o->eta != NULL, "--eta" },
+        { o->most > 0, "--most" },
+        { o->labels != NULL, "--labels" },
+        { o->edits > 0, "--edits" },
+        { o->attribute != NULL, "--attribute" },
+        { o->amount != NULL, "--amount" },
+        { o->count > 0, "--count" },
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].given)
+            return all[i].name;
+    return NULL;
+}
+
+int diffusion_refuse_memory(const options *o)
+{
+    return usage_error(o->command->name,
+                       "--memory is not available for diffusion autoencoders, whose images have one size and are "
+                       "computed whole");
 }
 
 diffusion diffusion_begin(session *s, int steps, int inversions, int renders, int more)
@@ -174,7 +209,7 @@ zn_status diffusion_decode(const session *s, const zn_latent *latent, zn_image *
     return status;
 }
 
-void diffusion_sampler_facts(const options *o, facts *f)
+static void sampler_facts(const options *o, facts *f)
 {
     if (o->ddpm)
         fact_text(f, "sampler", "ddpm");
@@ -184,11 +219,21 @@ void diffusion_sampler_facts(const options *o, facts *f)
 
 void diffusion_noise_facts(const diffusion *d, facts *f)
 {
-    fact_text(f, "noise", d->encode_steps ? "inverted" : "random");
+    const int direct = zn_diffae_is_direct(diffusion_net(d->s));
+    if (!direct)
+        fact_text(f, "noise", d->encode_steps ? "inverted" : "random");
     if (d->encode_steps)
         fact_integer(f, "encode_steps", d->encode_steps);
-    else
-        fact_integer(f, "seed", (int64_t)d->s->o->seed);
+    else if (!direct || d->s->o->share > 0) /* --keep draws pixels by the seed */
+        fact_unsigned(f, "seed", d->s->o->seed);
+}
+
+void diffusion_steps_facts(const diffusion *d, facts *f)
+{
+    if (zn_diffae_is_direct(diffusion_net(d->s)))
+        return;
+    fact_integer(f, "steps", d->steps);
+    sampler_facts(d->s->o, f);
 }
 
 zn_status diffusion_render(diffusion *d, const float *cond, const float *noise, int number, zn_image **out)
@@ -244,8 +289,7 @@ static void report(const diffusion_command *c, const diffusion *d, const results
     c->report(c->self, &f);
     if (c->inversions)
         diffusion_noise_facts(d, &f);
-    fact_integer(&f, "steps", d->steps);
-    diffusion_sampler_facts(s->o, &f);
+    diffusion_steps_facts(d, &f);
     results_facts(r, &f);
     fact_real(&f, "ms", ms, 1, "");
     if (f.json)

@@ -33,6 +33,12 @@ typedef struct diffusion {
 /* Checks --steps, --encode-steps and --latent-steps. Returns 0, or an exit status after reporting an invalid number. */
 int diffusion_check(const options *o);
 
+/* The option given that only diffusion autoencoders take; NULL if none is. For commands that take other models too. */
+const char *diffusion_option(const options *o);
+
+/* --memory cannot be kept: images of the one size of the model are not computed in pieces. Returns EXIT_USAGE. */
+int diffusion_refuse_memory(const options *o);
+
 /* Starts work that inverts `inversions` images to noise, renders `renders` images from noise and takes `more` other
  * steps. It fills the current range of the session's bar. steps: default of --steps. */
 diffusion diffusion_begin(session *s, int steps, int inversions, int renders, int more);
@@ -55,9 +61,9 @@ zn_status diffusion_render(diffusion *d, const float *cond, const float *noise, 
 zn_status diffusion_encode(const session *s, const zn_image *photo, zn_latent **out);
 zn_status diffusion_decode(const session *s, const zn_latent *latent, zn_image **out);
 
-/* Reports the sampler if it is not the default one. */
-void diffusion_sampler_facts(const options *o, facts *f);
-/* Reports where the noise of the images came from. */
+/* Report the number of steps, and the sampler if it is not the default one; and where the noise of the images came
+ * from. Models that use neither have none of these facts. */
+void diffusion_steps_facts(const diffusion *d, facts *f);
 void diffusion_noise_facts(const diffusion *d, facts *f);
 
 /* Allocates condition and noise of an image. Exits the program when out of memory. */

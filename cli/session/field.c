@@ -54,7 +54,7 @@ static void report(const session *s, double ms)
     facts_begin(&f, s->o->json);
     fact_model_name(&f, s->info);
     fact_integer(&f, "points", s->o->points);
-    fact_integer(&f, "seed", (int64_t)s->o->seed);
+    fact_unsigned(&f, "seed", s->o->seed);
     fact_text(&f, "output", s->o->output);
     fact_real(&f, "ms", ms, 1, "");
     facts_end(&f);
@@ -68,6 +68,8 @@ int field_sample_points(const options *o)
         return usage_error("sample", "--points writes a table: give it a name that ends in .csv with -o");
     if (o->count > 1)
         return usage_error("sample", "--points is for one image, not for --count");
+    if (o->nearest)
+        return usage_error("sample", "--nearest is for images, not for --points");
     int status = diffusion_check(o);
     if (!status)
         status = lacks_folder(o->output);

@@ -63,8 +63,10 @@ static int check_output(results *r, unsigned kinds)
         return usage_error(name, "cannot write '%s' files, only .png, .jpg or .webp", extension(o));
     if (!r->folder && !results_to_standard_output(r) && !zn_image_can_write(o->output) &&
         !(film && (kinds & RESULTS_VIDEO)))
-        return usage_error(name, "cannot write '%s': its name must end in .png, .jpg or .webp, or in / for a folder",
-                           o->output);
+        return usage_error(name, "cannot write '%s': its name must end in .png, .jpg or .webp%s, or in / for a folder",
+                           o->output, kinds & RESULTS_VIDEO ? ", in .mp4, .mkv, .mov or .webm for a video" : "");
+    if (o->rate > 0 && (!film || r->folder))
+        return usage_error(name, "--rate is for a video, and '%s' is not one", o->output);
     if (film && !r->folder && film_check_settings(o))
         return EXIT_USAGE;
     if (film && !r->folder && zn_film_check(o->output) != ZN_OK) {

@@ -73,8 +73,8 @@ static int lacks(const zn_model_info *m, unsigned needs)
     else if ((needs & NEED_RESTORER) && !m->restores)
         complain("%s: the model %s is an autoencoder and does not restore images", m->path, m->architecture);
     else if (m->diffuses && (needs & (NEED_ENCODER | NEED_DECODER)))
-        complain("%s: the model %s is a diffusion autoencoder, which takes single images: reconstruct, edit, "
-                 "interpolate and sample use it",
+        complain("%s: the model %s is a diffusion autoencoder, which takes images one by one: no videos, --clip or "
+                 "--batch",
                  m->path, m->architecture);
     else if (m->restores && coding)
         complain("%s: the model %s restores images: restore, upscale and eval use it", m->path, m->architecture);
@@ -129,6 +129,8 @@ int session_open(session *s, const options *o, const char *name, unsigned needs)
         return EXIT_FAILURE;
     if (o->blend && (o->tile <= 0 || !s->info->clip_frames))
         return usage_error(o->command->name, "--blend needs --tile N and a video autoencoder, such as wan21-vae");
+    if (o->memory && s->info->diffuses)
+        return diffusion_refuse_memory(o);
     interrupt_catch();
     if (s->info->diffuses || names_video(o)) /* these take a minute and more */
         s->bar.line_ms = progress_line_ms();

@@ -117,6 +117,16 @@ void fact_integer(facts *f, const char *key, int64_t value)
         line(key, text);
 }
 
+void fact_unsigned(facts *f, const char *key, uint64_t value)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%llu", (unsigned long long)value);
+    if (f->json)
+        json_unsigned(&f->out, key, value);
+    else
+        line(key, text);
+}
+
 void fact_bool(facts *f, const char *key, int value)
 {
     if (f->json)

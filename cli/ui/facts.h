@@ -23,6 +23,7 @@ void facts_begin(facts *f, int as_json);
 void facts_end(facts *f);
 void fact_text(facts *f, const char *key, const char *value);
 void fact_integer(facts *f, const char *key, int64_t value);
+void fact_unsigned(facts *f, const char *key, uint64_t value);
 void fact_bool(facts *f, const char *key, int value); /* "yes" or "no" in text */
 /* decimals and unit are used in text only. JSON gets the plain number, or null if it is not finite. */
 void fact_real(facts *f, const char *key, double value, int decimals, const char *unit);

@@ -18,6 +18,8 @@ extern "C" {
 ZN_API int zn_diffae_is_field(const zn_diffae *d);
 /* Zero if noise holds nothing of an image, so that zn_diffae_invert has nothing to compute and stores any noise. */
 ZN_API int zn_diffae_inverts(const zn_diffae *d);
+/* Non-zero if the colours come in a single step from the condition alone: noise, seed and steps are ignored. */
+ZN_API int zn_diffae_is_direct(const zn_diffae *d);
 
 /* The condition of an image from a share of its pixels, above 0 and up to 1, drawn by the seed. A convolutional encoder
  * with a mask can do this too (diffae-masked64). */

@@ -44,8 +44,8 @@ typedef struct zn_model_info {
  * encoder and decoder files, or a path of zn_models_visit. */
 ZN_API ZN_MUST_USE zn_status zn_model_open(const char *path, zn_model **out);
 
-/* Adds a latent net or a classifier from another file of the same diffusion autoencoder. Call before the model is used.
- */
+/* Adds a latent net or a classifier from another file of the same diffusion autoencoder, or from the only model of a
+ * folder. Call before the model is used. */
 ZN_API ZN_MUST_USE zn_status zn_model_extend(zn_model *model, const char *path);
 
 /* Frees the large weights of a video autoencoder. They are read from the model's files again when a layer is prepared

@@ -1500,6 +1500,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "zn_diffae_eval_clear": (None, [POINTER(zn_diffae_eval_result)]),
     "zn_diffae_is_field": (c_int, [POINTER(zn_diffae)]),
     "zn_diffae_inverts": (c_int, [POINTER(zn_diffae)]),
+    "zn_diffae_is_direct": (c_int, [POINTER(zn_diffae)]),
     "zn_field_encode_some": (c_int, [POINTER(zn_diffae), POINTER(zn_image), c_double, c_uint64, POINTER(c_float)]),
     "zn_field_render": (c_int, [POINTER(zn_diffae), POINTER(c_float), c_int, c_uint64, c_int, POINTER(POINTER(zn_image))]),
     "zn_field_colours_at": (c_int, [POINTER(zn_diffae), POINTER(c_float), POINTER(c_float), c_int, c_uint64, c_int, POINTER(c_float)]),

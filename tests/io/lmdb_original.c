@@ -98,8 +98,21 @@ static void folders_are_data_sets(void **state)
     zn_dataset_close(d);
 }
 
+static void the_file_in_the_folder_is_one_too(void **state)
+{
+    (void)state;
+    zn_dataset *d;
+    assert_int_equal(zn_dataset_open(file, &d), ZN_OK);
+    assert_int_equal(zn_dataset_count(d), 3);
+    expect(d, "256-00042", 16, 16, 0, 0);
+    zn_dataset_close(d);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(folders_are_data_sets) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(folders_are_data_sets),
+        cmocka_unit_test(the_file_in_the_folder_is_one_too),
+    };
     return cmocka_run_group_tests(tests, make, clean);
 }

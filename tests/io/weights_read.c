@@ -178,6 +178,36 @@ static void other_roots(void **state)
     }
 }
 
+/* Under a class as a key, as Lightning keeps the states of callbacks, or an object, tensors are skipped. */
+static void classes_as_keys_are_skipped(void **state)
+{
+    (void)state;
+    static const char *const keys[] = { "clab.config\nEarlyStopping\n", "clab.config\nKey\n)R" };
+    for (int i = 0; i < 2; i++) {
+        bytes p = { 0 };
+        bytes_put(&p, "\x80\x02}(", 4);
+        pickle_text(&p, "callbacks");
+        bytes_text(&p, "}(");
+        bytes_text(&p, keys[i]);
+        bytes_text(&p, "}");
+        pickle_text(&p, "best_score");
+        pickle_tensor(&p, &sixteen);
+        bytes_text(&p, "su");
+        pickle_text(&p, "state_dict");
+        bytes_text(&p, "}");
+        pickle_text(&p, "w");
+        pickle_tensor(&p, &sixteen);
+        bytes_text(&p, "su.");
+        bytes b = make_checkpoint(p.data, p.size, 64);
+        zn_weights *w = must_open_bytes(&b);
+        assert_int_equal(zn_weights_count(w), 1);
+        assert_string_equal(zn_weights_at(w, 0)->name, "state_dict.w");
+        zn_weights_close(w);
+        bytes_free(&b);
+        bytes_free(&p);
+    }
+}
+
 static void zip64_and_prefixes(void **state)
 {
     (void)state;
@@ -227,6 +257,7 @@ int main(void)
         cmocka_unit_test(tolerated_safetensors),
         cmocka_unit_test(unaligned_offsets_and_order),
         cmocka_unit_test(other_roots),
+        cmocka_unit_test(classes_as_keys_are_skipped),
         cmocka_unit_test(zip64_and_prefixes),
         cmocka_unit_test(arguments_and_paths),
     };

@@ -163,6 +163,25 @@ static void averaged_weights_of_a_checkpoint_are_used(void **state)
     zn_arena_free(&arena);
 }
 
+/* Without one of the averaged weights, the trained ones are not taken for them. */
+static void incomplete_averages_are_refused(void **state)
+{
+    (void)state;
+    zn_arena arena = { 0 };
+    zn_model *m = small_diffae(true), *back;
+    zn_model *both = doubled(m, &arena);
+    int lost = 0;
+    while (lost < both->count &&
+           strcmp(both->parameters[lost].name, "state_dict.ema_model.input_blocks.1.0.in_layers.2.weight"))
+        lost++;
+    assert_true(lost < both->count);
+    both->parameters[lost] = both->parameters[--both->count];
+    assert_int_equal(through_file(both, folder, &back), ZN_EFORMAT);
+    assert_non_null(strstr(zn_error_text(), "averaged weights (state_dict.ema_model.*)"));
+    zn_model_free(m);
+    zn_arena_free(&arena);
+}
+
 /* ---- the original's own files ---- */
 
 /* The tensors of a file as a checkpoint of Lightning: a zip archive with a pickle that has a step, the tensors in
@@ -338,6 +357,13 @@ static void classifiers_come_by_themselves(void **state)
     assert_int_equal(zn_model_extend(bare, path), ZN_OK);
     assert_true(bare->info.has_classifier);
     assert_int_equal(zn_model_extend(bare, path), ZN_EFORMAT); /* nothing new */
+    bare->has[ZN_CLASSIFIER] = false;
+    char last[512];
+    snprintf(last, sizeof last, "%s/last.ckpt", folder); /* the original's folder, told by its content */
+    assert_int_equal(rename(path, last), 0);
+    assert_int_equal(zn_model_extend(bare, folder), ZN_OK);
+    assert_true(bare->info.has_classifier);
+    assert_int_equal(rename(last, path), 0);
     assert_int_equal(zn_model_open(path, &alone), ZN_OK);
     assert_int_equal(zn_diffae_new(alone, NULL, &d), ZN_EUNSUPPORTED);
     bare->config.latent = 17;
@@ -414,6 +440,7 @@ int main(void)
         cmocka_unit_test(presets_have_the_originals_sizes),
         cmocka_unit_test(files_are_recognised),
         cmocka_unit_test(averaged_weights_of_a_checkpoint_are_used),
+        cmocka_unit_test(incomplete_averages_are_refused),
         cmocka_unit_test(classifiers_come_by_themselves),
         cmocka_unit_test(plain_diffusion_models_are_told_apart),
         cmocka_unit_test(plain_diffusion_models_draw),

@@ -17,21 +17,28 @@
 #include <sys/stat.h>
 
 enum { PATH_SIZE = 4096 };
+#define FILE_NAME  "data.mdb"
 #define LENGTH_KEY "length"
 #define WHOLE_KEYS "None-"
 
 /* Of an aligned photo of CelebA, and of the square in it. */
 enum { CELEBA_WIDTH = 178, CELEBA_HEIGHT = 218, CELEBA_LEFT = 25, CELEBA_TOP = 57, CELEBA_SIDE = 128 };
 
-/* The file of a data set, which is the path itself or lies in the folder. */
+static bool is_name_of_file(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return zn_ending(path, ".lmdb") || strcmp(slash ? slash + 1 : path, FILE_NAME) == 0;
+}
+
+/* The file of a data set, which is the path itself (NAME.lmdb, data.mdb) or lies in the folder. */
 static bool find_file(const char *path, char file[PATH_SIZE])
 {
     struct stat s;
-    snprintf(file, PATH_SIZE, "%s/data.mdb", path);
+    snprintf(file, PATH_SIZE, "%s/" FILE_NAME, path);
     if (stat(file, &s) == 0 && S_ISREG(s.st_mode))
         return true;
     snprintf(file, PATH_SIZE, "%s", path);
-    return zn_ending(path, ".lmdb") && stat(path, &s) == 0 && S_ISREG(s.st_mode);
+    return is_name_of_file(path) && stat(path, &s) == 0 && S_ISREG(s.st_mode);
 }
 
 static bool is_mine(const char *path)

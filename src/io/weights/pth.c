@@ -3,7 +3,8 @@
  *     PREFIX/data.pkl   PREFIX/byteorder   PREFIX/data/0   PREFIX/data/1   ...
  *
  * Dictionaries, lists and tuples are walked and every tensor gets the dotted path to it as its name:
- * "state_dict.0.bias". Objects of other classes (hyper-parameters, callbacks) are passed over. */
+ * "state_dict.0.bias". Objects of other classes (hyper-parameters, callbacks) are passed over, and so is what lies
+ * under a class or an object as a key, as the states of Lightning's callbacks do. */
 #include "io/weights/pth.h"
 
 #include "base/fail.h"
@@ -51,6 +52,14 @@ static size_t extend(walk *w, size_t length, const zn_pickle *key, int64_t index
     return length + size;
 }
 
+/* Remembers the first class or object that is skipped, for the message if there are no tensors. */
+static void pass_over(walk *w, const zn_pickle *value)
+{
+    const zn_pickle *origin = value->kind == ZN_PICKLE_OPAQUE ? value->a.origin : value;
+    if (!w->passed_over && origin)
+        w->passed_over = value;
+}
+
 static zn_status visit_entry(walk *w, const zn_pickle *key, int64_t index, const zn_pickle *value, size_t length,
                              int depth, const char *problem)
 {
@@ -59,6 +68,10 @@ static zn_status visit_entry(walk *w, const zn_pickle *key, int64_t index, const
     if (value->kind != ZN_PICKLE_DICT && value->kind != ZN_PICKLE_LIST && value->kind != ZN_PICKLE_TUPLE &&
         value->kind != ZN_PICKLE_TENSOR && value->kind != ZN_PICKLE_OPAQUE)
         return ZN_OK;
+    if (key && (key->kind == ZN_PICKLE_GLOBAL || key->kind == ZN_PICKLE_OPAQUE)) {
+        pass_over(w, key);
+        return ZN_OK;
+    }
     const size_t extended = extend(w, length, key, index, &problem);
     return visit(w, value, extended, depth + 1, problem);
 }
@@ -128,8 +141,7 @@ static zn_status visit(walk *w, const zn_pickle *value, size_t length, int depth
     case ZN_PICKLE_TENSOR:
         return visit_tensor(w, value, length, problem);
     case ZN_PICKLE_OPAQUE:
-        if (!w->passed_over && value->a.origin)
-            w->passed_over = value;
+        pass_over(w, value);
         return ZN_OK;
     default:
         return ZN_OK;

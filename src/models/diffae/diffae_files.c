@@ -194,7 +194,17 @@ static bool read_classifier(const zn_weights *w, const char *wrapper, zn_config 
 }
 
 static const char *const wrappers[] = { "", "state_dict." };
-static const char *const copies[] = { "ema_model.", "", "model." };
+static const char *const copies[] = { "ema_model.", "", "model." }; /* the averaged one first */
+
+static bool has_averages(const zn_weights *w, const char *wrapper)
+{
+    char prefix[64];
+    const size_t size = (size_t)snprintf(prefix, sizeof prefix, "%s%s", wrapper, copies[0]);
+    for (int64_t i = 0; i < zn_weights_count(w); i++)
+        if (strncmp(zn_weights_at(w, i)->name, prefix, size) == 0)
+            return true;
+    return false;
+}
 
 zn_status zn_diffae_recognise(const zn_weights *w, zn_config *k, zn_naming naming[ZN_PARTS], bool *is_it)
 {
@@ -208,6 +218,9 @@ zn_status zn_diffae_recognise(const zn_weights *w, zn_config *k, zn_naming namin
             *is_it = read_field(w, prefix, k, naming) || read_autoencoder(w, prefix, k, naming);
             if (!*is_it)
                 continue;
+            if (j > 0 && has_averages(w, wrappers[i]))
+                return ZN_FAIL(ZN_EFORMAT, "its averaged weights (%s%s*) are damaged or incomplete", wrappers[i],
+                               copies[0]);
             naming[ZN_LATENT_NET].present = naming[ZN_ENCODER].present && read_latent(w, prefix, k);
             if (naming[ZN_LATENT_NET].present && !zn_find_after(w, wrappers[i], "conds_mean"))
                 return ZN_FAIL(ZN_EFORMAT,

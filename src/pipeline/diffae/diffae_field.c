@@ -21,13 +21,13 @@ static const zn_mamba_form *form_of(const zn_diffae *d) { return zn_diffae_mamba
 
 int zn_diffae_is_field(const zn_diffae *d) { return form_of(d)->kind != ZN_FIELD_NONE; }
 int zn_diffae_inverts(const zn_diffae *d) { return form_of(d)->kind <= ZN_FIELD_NOISE; }
+int zn_diffae_is_direct(const zn_diffae *d) { return form_of(d)->kind == ZN_FIELD_VALUES; }
 
 static zn_status check_field(const zn_diffae *d)
 {
     if (zn_diffae_is_field(d))
         return ZN_OK;
-    return ZN_FAIL(ZN_EUNSUPPORTED,
-                   "%s is a %s; only mamba-field models encode some of the pixels and render other sizes or points",
+    return ZN_FAIL(ZN_EUNSUPPORTED, "%s is a %s; only mamba-field models render other sizes or points",
                    d->model->info.path, d->model->info.architecture);
 }
 
@@ -136,8 +136,10 @@ zn_status zn_field_encode_some(zn_diffae *d, const zn_image *picture, double sha
 {
     const int side = zn_diffae_side(d);
     const bool masked = zn_diffae_is_masked(&d->model->config);
-    if (!masked)
-        ZN_TRY(check_field(d));
+    if (!masked && !zn_diffae_is_field(d))
+        return ZN_FAIL(ZN_EUNSUPPORTED,
+                       "%s is a %s; only mamba-field and diffae-masked models encode some of the pixels",
+                       d->model->info.path, d->model->info.architecture);
     ZN_TRY(zn_diffae_check_picture(d, picture));
     if (!(share > 0 && share <= 1))
         return ZN_FAIL(ZN_EINVALID, "a share of %g of the pixels is not above 0 and up to 1", share);

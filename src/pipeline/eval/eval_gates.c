@@ -183,6 +183,9 @@ static void average(gates *g)
 zn_status zn_eval_gates(const zn_model *model, const zn_eval_options *options, zn_gate_result *out)
 {
     *out = (zn_gate_result){ 0 };
+    if (zn_model_info_of(model)->diffuses)
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: a diffusion autoencoder, which has no block gates",
+                       zn_model_info_of(model)->path);
     if (!zn_model_info_of(model)->has_encoder)
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s: has no encoder, and gates are in encoders", zn_model_info_of(model)->path);
     gates g = { .model = model, .o = options, .out = out };

@@ -137,7 +137,7 @@ done:
     return status;
 }
 
-zn_status zn_model_extend(zn_model *m, const char *path)
+static zn_status extend_by_file(zn_model *m, const char *path)
 {
     zn_weights *w;
     zn_config config = { 0 };
@@ -326,6 +326,20 @@ static zn_status open_named(const char *path, bool released, zn_model **out)
     return zn_is_folder(folder) ? zn_open_stem(folder, slash + 1, released, out) : ZN_ENOTFOUND;
 }
 
+/* The stem of the only model in a folder. */
+static zn_status only_stem(const char *folder, char *stem, size_t size)
+{
+    stem_list l = { 0 };
+    zn_each_stem(folder, list_stem, &l);
+    if (l.count == 0)
+        return ZN_FAIL(ZN_ENOTFOUND, "%s: no weights in this folder", folder);
+    if (l.count > 1)
+        return ZN_FAIL(ZN_EINVALID, "%s: several files in this folder could be a model (%s); name one of them", folder,
+                       l.names);
+    snprintf(stem, size, "%s", l.first);
+    return ZN_OK;
+}
+
 zn_status zn_open_path(const char *path, bool released, zn_model **out)
 {
     *out = NULL;
@@ -337,20 +351,29 @@ zn_status zn_open_path(const char *path, bool released, zn_model **out)
         const zn_status status = add_file(&m, path, released);
         return finish(m, status, path, out);
     }
-    stem_list l = { 0 };
-    zn_each_stem(path, list_stem, &l);
-    if (l.count == 0)
-        return ZN_FAIL(ZN_ENOTFOUND, "%s: no weights in this folder", path);
-    if (l.count > 1)
-        return ZN_FAIL(ZN_EINVALID, "%s: several files in this folder could be a model (%s); name one of them", path,
-                       l.names);
-    ZN_TRY(zn_open_stem(path, l.first, released, out));
+    char stem[256];
+    ZN_TRY(only_stem(path, stem, sizeof stem));
+    ZN_TRY(zn_open_stem(path, stem, released, out));
     const zn_status status = find_statistics(*out, path);
     if (status != ZN_OK) {
         zn_model_free(*out);
         *out = NULL;
     }
     return status;
+}
+
+zn_status zn_model_extend(zn_model *m, const char *path)
+{
+    char stem[256], file[ZN_MODEL_PATH];
+    if (!zn_is_folder(path))
+        return extend_by_file(m, path);
+    ZN_TRY(only_stem(path, stem, sizeof stem));
+    for (int e = 0; e < EXTENSIONS; e++) {
+        snprintf(file, sizeof file, "%s/%s%s", path, stem, extensions[e]);
+        if (zn_exists(file))
+            return extend_by_file(m, file);
+    }
+    return ZN_FAIL(ZN_ENOTFOUND, "%s: no weights in this folder for a latent net or a classifier", path);
 }
 
 zn_status zn_model_open(const char *path, zn_model **out) { return zn_open_path(path, false, out); }

@@ -134,8 +134,21 @@ try reconstruct pictures --model auto --compare
 try encode pictures/1.png --model auto --batch -o x.safetensors
 try sample --model latent -o x.png --ddpm --eta 0.5
 try sample --model latent -o x.png --eta 2
+try sample --model latent -o x.png --ddpm --steps 1
+try sample --model latent -o x.png --ddpm --steps 1001
 try eval --model auto --data pictures --task denoise
 try eval --model auto --data pictures --amount 0.3
 try eval --model auto --data pictures --count 2
 try eval --model classifier --data pictures --labels auto.yaml
+try eval --model auto --data pictures --memory 8G
+try reconstruct pictures/1.png --model auto --memory 8G
+try eval --model auto --data pictures --clips
+try eval --model random:taesd --data pictures --most 1
+try reconstruct pictures/1.png --model random:taesd --steps 5
+try reconstruct pictures/1.png pictures/2.png --model random:taesd --random-noise
+try reconstruct none.mp4 --model random:taesd --random-noise
+try interpolate pictures/1.png pictures/2.png -o x.png --model auto --rate 12
+try interpolate pictures/1.png pictures/2.png -o x.gif --model auto
+try eval --model auto --data pictures --gates
+try encode pictures/1.png --model auto -o x.latent
 ! compgen -G 'x.*'

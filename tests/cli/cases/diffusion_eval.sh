@@ -18,8 +18,12 @@ jsoncheck -p round_trips <json | grep -oE '"(noise|images)": [^,]*'
 jsoncheck -p attributes <json | grep -oE '"(attribute|with|without|edited)": [^,]*'
 jsoncheck edit_fid sample_fid held_distance seconds <json
 judge -m whole --labels labels.csv --edits 1 --attribute Young | jsoncheck -p edited
-judge -m plain --count 1 | jsoncheck -p samples model
+judge -m plain --count 1 | jsoncheck -p samples model # as other commands call it
 zenith eval -m auto --data pictures --steps 2 --encode-steps 2 --lpips none 2>/dev/null | cut -c1-24
+
+# Of a single image there is no distance of sets, with or without the features.
+zenith eval -m auto --data pictures --most 1 --steps 2 --encode-steps 2 --lpips none 2>&1 | grep -c lite0
+zenith eval -m auto --data pictures --most 2 --steps 2 --encode-steps 2 --lpips none 2>&1 | grep -c lite0
 
 # A file has a row for each image and kind of noise, and the means.
 judge -m auto --most 2 -o scores.csv | jsoncheck -p failed
@@ -44,6 +48,7 @@ draw() { zenith sample -q --steps 3 --count 2 "$@" || exit 1; }
 draw -m plain --json -o a.png | jsoncheck -p model images steps
 draw -m plain --ddpm --json -o b.png | jsoncheck -p sampler
 draw -m plain --eta 1 --steps 4 --json -o c.png | jsoncheck -p eta
+draw -m plain --seed 18446744073709551615 --json -o last.png | jsoncheck -p seed
 draw -m plain --ddpm -o b2.png >/dev/null
 cmp b.png b2.png
 cmp -s a.png b.png && echo "DDPM is DDIM"
