@@ -57,12 +57,19 @@ void *zn_calloc(size_t count, size_t size)
     return block;
 }
 
+size_t zn_alloc_size(const void *block)
+{
+    size_t bytes = 0;
+    if (block)
+        memcpy(&bytes, (const char *)block - ALIGN, sizeof bytes);
+    return bytes;
+}
+
 void *zn_realloc(void *block, size_t bytes)
 {
     if (!block)
         return zn_alloc(bytes);
-    size_t old;
-    memcpy(&old, (char *)block - ALIGN, sizeof old);
+    const size_t old = zn_alloc_size(block);
     void *bigger = zn_alloc(bytes);
     if (!bigger)
         return NULL;

@@ -1,6 +1,7 @@
 /* Looks up values in a JSON document, checks UTF-8 and writes JSON text. */
 #include "base/alloc.h"
 #include "base/json.h"
+#include "base/numbers.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -126,7 +127,9 @@ void zn_json_out_format(zn_json_out *out, const char *format, ...)
     char text[256];
     va_list args;
     va_start(args, format);
+    const locale_t old = zn_numbers_begin();
     const int n = vsnprintf(text, sizeof text, format, args);
+    zn_numbers_end(old);
     va_end(args);
     if (n < 0 || (size_t)n >= sizeof text)
         out->failed = true;

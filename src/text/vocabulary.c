@@ -1,4 +1,5 @@
-/* Words are kept once, with the number of times they occur. A merge counts all pairs anew: captions have few words. */
+/* Words are kept once, with the number of times they occur, and pairs with the words that they occur in: a merge counts
+ * the pairs of those words alone anew. */
 #include "text/vocabulary.h"
 
 #include "base/alloc.h"
@@ -7,10 +8,10 @@
 #include "text/split.h"
 #include "text/unicode.h"
 
-#include <stdlib.h>
+#include <stdbool.h>
 #include <string.h>
 
-enum { BYTES = 256, LEAST_COUNT = 2, MAX_WORD = 256 };
+enum { BYTES = 256, LEAST_COUNT = 2, MAX_WORD = 256, FEWEST_SLOTS = 1024 /* a power of 2 */ };
 
 typedef struct word {
     int32_t *ids;
@@ -25,17 +26,71 @@ typedef struct merge {
 typedef struct pair {
     uint64_t key; /* left id, right id */
     int64_t count;
+    size_t last; /* its last occurrence, counted from 1; 0: none */
 } pair;
+
+/* The number of a word that a pair occurred in when it was noted. */
+typedef struct occurrence {
+    size_t at, before; /* the pair's occurrence before this one, as in `last` */
+} occurrence;
+
+/* Where an item of a list is found by its hash. */
+typedef struct slot {
+    uint64_t hash;
+    size_t item; /* counted from 1; 0: free */
+} slot;
+
+typedef struct table {
+    slot *slots;
+    size_t capacity /* a power of 2 */, used;
+} table;
 
 typedef struct learning {
     zn_arena arena;
     word *words;
     size_t word_count, word_capacity;
+    table words_by_ids;
     merge *merges;
     size_t merge_count, merge_capacity;
     pair *pairs;
     size_t pair_count, pair_capacity;
+    table pairs_by_key;
+    occurrence *occurrences;
+    size_t occurrence_count, occurrence_capacity;
 } learning;
+
+/* ---- tables ---- */
+
+static slot *first_slot(const table *t, uint64_t hash) { return &t->slots[hash & (t->capacity - 1)]; }
+static slot *next_slot(const table *t, slot *s) { return ++s < t->slots + t->capacity ? s : t->slots; }
+
+/* Keeps half of the slots free, one more item included. */
+static bool make_room(table *t)
+{
+    if (2 * (t->used + 1) <= t->capacity)
+        return true;
+    table larger = { NULL, t->capacity ? 2 * t->capacity : FEWEST_SLOTS, t->used };
+    larger.slots = zn_calloc(larger.capacity, sizeof *larger.slots);
+    if (!larger.slots)
+        return false;
+    for (size_t i = 0; i < t->capacity; i++) {
+        if (!t->slots[i].item)
+            continue;
+        slot *s = first_slot(&larger, t->slots[i].hash);
+        while (s->item)
+            s = next_slot(&larger, s);
+        *s = t->slots[i];
+    }
+    zn_free(t->slots);
+    *t = larger;
+    return true;
+}
+
+static uint64_t mix(uint64_t hash, uint64_t value)
+{
+    hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
+    return hash ^ hash >> 32;
+}
 
 /* ---- bytes: the printable ones come first, as in the published vocabularies ---- */
 
@@ -73,9 +128,15 @@ static zn_status add_word(learning *l, const uint8_t *bytes, size_t size, const 
     int32_t own[MAX_WORD];
     for (size_t i = 0; i < size; i++)
         own[i] = ids[bytes[i]];
-    for (size_t i = 0; i < l->word_count; i++) {
-        word *w = &l->words[i];
-        if ((size_t)w->size == size && memcmp(w->ids, own, sizeof *own * size) == 0) {
+    uint64_t hash = size;
+    for (size_t i = 0; i < size; i++)
+        hash = mix(hash, (uint64_t)own[i]);
+    if (!make_room(&l->words_by_ids))
+        return no_memory();
+    slot *s = first_slot(&l->words_by_ids, hash);
+    for (; s->item; s = next_slot(&l->words_by_ids, s)) {
+        word *w = &l->words[s->item - 1];
+        if (s->hash == hash && (size_t)w->size == size && memcmp(w->ids, own, sizeof *own * size) == 0) {
             w->count++;
             return ZN_OK;
         }
@@ -85,6 +146,8 @@ static zn_status add_word(learning *l, const uint8_t *bytes, size_t size, const 
         return no_memory();
     memcpy(w.ids, own, sizeof *own * size);
     l->words[l->word_count++] = w;
+    *s = (slot){ hash, l->word_count };
+    l->words_by_ids.used++;
     return ZN_OK;
 }
 
@@ -111,33 +174,59 @@ static zn_status add_text(learning *l, const char *text, const int32_t ids[BYTES
 
 /* ---- merges ---- */
 
-static int by_key(const void *a, const void *b)
+/* The pair, which is added if it is new; NULL when out of memory. */
+static pair *pair_of(learning *l, int32_t left, int32_t right)
 {
-    const pair *x = a, *y = b;
-    return (x->key > y->key) - (x->key < y->key);
+    const uint64_t key = (uint64_t)(uint32_t)left << 32 | (uint32_t)right, hash = mix(mix(0, key), 0);
+    if (!make_room(&l->pairs_by_key) || !ZN_GROW(l->pairs, l->pair_capacity, l->pair_count + 1))
+        return NULL;
+    slot *s = first_slot(&l->pairs_by_key, hash);
+    for (; s->item; s = next_slot(&l->pairs_by_key, s))
+        if (l->pairs[s->item - 1].key == key)
+            return &l->pairs[s->item - 1];
+    l->pairs[l->pair_count++] = (pair){ .key = key };
+    *s = (slot){ hash, l->pair_count };
+    l->pairs_by_key.used++;
+    return &l->pairs[l->pair_count - 1];
 }
 
-/* All pairs of neighbours, each once; of those that occur equally often the first wins, so the order is fixed. */
-static zn_status count_pairs(learning *l, pair *best)
+static bool note_word(learning *l, pair *p, size_t at)
 {
-    l->pair_count = 0;
-    for (size_t i = 0; i < l->word_count; i++)
-        for (int k = 0; k + 1 < l->words[i].size; k++) {
-            const int32_t *id = l->words[i].ids + k;
-            if (!ZN_GROW(l->pairs, l->pair_capacity, l->pair_count + 1))
-                return no_memory();
-            l->pairs[l->pair_count++] = (pair){ (uint64_t)(uint32_t)id[0] << 32 | (uint32_t)id[1], l->words[i].count };
-        }
-    qsort(l->pairs, l->pair_count, sizeof *l->pairs, by_key);
-    *best = (pair){ 0 };
-    for (size_t i = 0, end; i < l->pair_count; i = end) {
-        pair sum = { l->pairs[i].key, 0 };
-        for (end = i; end < l->pair_count && l->pairs[end].key == sum.key; end++)
-            sum.count += l->pairs[end].count;
-        if (sum.count > best->count)
-            *best = sum;
+    if (p->last && l->occurrences[p->last - 1].at == at)
+        return true;
+    if (!ZN_GROW(l->occurrences, l->occurrence_capacity, l->occurrence_count + 1))
+        return false;
+    l->occurrences[l->occurrence_count++] = (occurrence){ at, p->last };
+    p->last = l->occurrence_count;
+    return true;
+}
+
+/* Counts the pairs of neighbours in a word `times` times, and notes the word with those that hold token `id` (-1: with
+ * all). A negative number takes back what was counted. */
+static zn_status count_pairs(learning *l, size_t at, int64_t times, int32_t id)
+{
+    const word *w = &l->words[at];
+    for (int k = 0; k + 1 < w->size; k++) {
+        const int32_t left = w->ids[k], right = w->ids[k + 1];
+        pair *p = pair_of(l, left, right);
+        const bool noted = times > 0 && (id < 0 || left == id || right == id);
+        if (!p || (noted && !note_word(l, p, at)))
+            return no_memory();
+        p->count += times;
     }
     return ZN_OK;
+}
+
+/* Of those that occur equally often, the one with the least key: the order is fixed. */
+static pair most_frequent(const learning *l)
+{
+    pair best = { 0 };
+    for (size_t i = 0; i < l->pair_count; i++) {
+        const pair *p = &l->pairs[i];
+        if (p->count > best.count || (p->count == best.count && p->key < best.key))
+            best = *p;
+    }
+    return best;
 }
 
 static void replace(word *w, merge m, int32_t id)
@@ -151,11 +240,24 @@ static void replace(word *w, merge m, int32_t id)
     w->size = to;
 }
 
+/* Words in which the pair no longer occurs are noted with it too: they stay as they are. */
+static zn_status merge_everywhere(learning *l, const pair *p, merge m, int32_t id)
+{
+    for (size_t o = p->last; o; o = l->occurrences[o - 1].before) {
+        const size_t at = l->occurrences[o - 1].at;
+        ZN_TRY(count_pairs(l, at, -l->words[at].count, id));
+        replace(&l->words[at], m, id);
+        ZN_TRY(count_pairs(l, at, l->words[at].count, id));
+    }
+    return ZN_OK;
+}
+
 static zn_status learn(learning *l, int merges)
 {
+    for (size_t i = 0; i < l->word_count; i++)
+        ZN_TRY(count_pairs(l, i, l->words[i].count, -1));
     while (l->merge_count < (size_t)merges) {
-        pair best = { 0 };
-        ZN_TRY(count_pairs(l, &best));
+        const pair best = most_frequent(l);
         if (best.count < LEAST_COUNT)
             break;
         if (!ZN_GROW(l->merges, l->merge_capacity, l->merge_count + 1))
@@ -163,8 +265,7 @@ static zn_status learn(learning *l, int merges)
         const merge m = { (int32_t)(best.key >> 32), (int32_t)(uint32_t)best.key };
         const int32_t id = (int32_t)(BYTES + l->merge_count);
         l->merges[l->merge_count++] = m;
-        for (size_t i = 0; i < l->word_count; i++)
-            replace(&l->words[i], m, id);
+        ZN_TRY(merge_everywhere(l, &best, m, id));
     }
     return ZN_OK;
 }
@@ -244,6 +345,9 @@ zn_status zn_vocabulary_learn(const char *const *texts, int64_t count, int size,
     zn_free(l.words);
     zn_free(l.merges);
     zn_free(l.pairs);
+    zn_free(l.occurrences);
+    zn_free(l.words_by_ids.slots);
+    zn_free(l.pairs_by_key.slots);
     zn_arena_free(&l.arena);
     return status;
 }

@@ -236,13 +236,45 @@ static void values_are_written_as_they_were(void **state)
     zn_json_out_free(&out);
 }
 
+/* In a program that speaks German. Where no such locale can be had there is nothing to see. */
+static void numbers_are_written_with_a_point(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/zenith-locale-XXXXXX", command[128], text[16];
+    assert_non_null(mkdtemp(folder));
+    snprintf(command, sizeof command, "localedef -i de_DE -f UTF-8 %s/de_DE.UTF-8 >/dev/null 2>&1", folder);
+    const int made = system(command) == 0;
+    setenv("LOCPATH", folder, 1);
+    if (made && setlocale(LC_ALL, "de_DE.UTF-8")) {
+        zn_json doc = parsed("[0.25]");
+        zn_json_out out = { 0 };
+        zn_json_out_node(&out, doc.root);
+        zn_json_out_format(&out, " %.1f", 1.5);
+        assert_int_equal(out.size, strlen("[0.25] 1.5"));
+        assert_memory_equal(out.bytes, "[0.25] 1.5", out.size);
+        snprintf(text, sizeof text, "%.1f", 0.5); /* the program's own numbers stay as they were */
+        assert_string_equal(text, "0,5");
+        zn_json_out_free(&out);
+        zn_json_free(&doc);
+        setlocale(LC_ALL, "C");
+    }
+    unsetenv("LOCPATH");
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    assert_int_equal(system(command), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(structure), cmocka_unit_test(numbers),
-        cmocka_unit_test(strings),   cmocka_unit_test(refused),
-        cmocka_unit_test(nesting),   cmocka_unit_test(memory_failures),
-        cmocka_unit_test(writing),   cmocka_unit_test(values_are_written_as_they_were),
+        cmocka_unit_test(structure),
+        cmocka_unit_test(numbers),
+        cmocka_unit_test(strings),
+        cmocka_unit_test(refused),
+        cmocka_unit_test(nesting),
+        cmocka_unit_test(memory_failures),
+        cmocka_unit_test(writing),
+        cmocka_unit_test(values_are_written_as_they_were),
+        cmocka_unit_test(numbers_are_written_with_a_point),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

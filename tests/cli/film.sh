@@ -62,6 +62,13 @@ if make_film "${picture[@]}" "${sound[@]}" -c:v libx264 -crf 4 -pix_fmt yuvj420p
     grep -q 'cannot hold the audio (pcm_s16le)' err.txt || fail "not told that audio is left out: $(cat err.txt)"
 fi
 
+# FLAC: FFmpeg answers that .mov holds it, and then refuses to write the header.
+if make_film "${picture[@]}" "${sound[@]}" -c:v libx264 -crf 4 -pix_fmt yuv420p "${bt709[@]}" -c:a flac flac.mkv; then
+    check flac flac.mkv flac_out.mkv 10
+    run flac.mkv -o flac_out.mov
+    grep -q 'cannot hold the audio (flac)' err.txt || fail "not told that FLAC is left out: $(cat err.txt)"
+fi
+
 # As a phone writes it: HEVC, 10 bits, on its side, AAC.
 if make_film "${picture[@]}" "${sound[@]}" -c:v libx265 -crf 4 -x265-params log-level=none -pix_fmt yuv420p10le -tag:v hvc1 \
     -colorspace bt2020nc -color_primaries bt2020 -color_trc arib-std-b67 -c:a aac lying.mov 2>/dev/null; then

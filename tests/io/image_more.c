@@ -487,6 +487,38 @@ static void gif_frames(void **state)
         blob_free(&b);
     }
 }
+
+/* The frames that `path` holds; *status: how it ends. */
+static int count_frames(zn_status *status)
+{
+    zn_animation *a;
+    zn_image *im;
+    int count = 0;
+    assert_int_equal(zn_animation_open(path, NULL, &a), ZN_OK);
+    while ((*status = zn_animation_next(a, &im)) == ZN_OK && im) {
+        zn_image_free(im);
+        count++;
+    }
+    zn_animation_close(a);
+    return count;
+}
+
+/* Many writers leave out the last byte. */
+static void gif_without_its_trailer(void **state)
+{
+    (void)state;
+    const int part[4] = { 2, 1, 5, 3 };
+    zn_status status;
+    blob b = make_gif(3, 0, part, NO_TRANSPARENT_COLOR, 1);
+    assert_int_equal(b.data[b.size - 1], ';');
+    assert_int_equal(truncate(path, (off_t)b.size - 1), 0);
+    assert_int_equal(count_frames(&status), 3);
+    assert_int_equal(status, ZN_OK);
+    assert_int_equal(truncate(path, (off_t)b.size - 2), 0); /* in the last frame */
+    assert_int_equal(count_frames(&status), 2);
+    assert_int_equal(status, ZN_EFORMAT);
+    blob_free(&b);
+}
 #endif
 
 /* ---- HEIC and AVIF ---- */
@@ -575,17 +607,24 @@ int main(void)
 {
     snprintf(path, sizeof path, "/tmp/zenith-more-%ld", (long)getpid());
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bmp_of_every_kind),     cmocka_unit_test(bmp_with_palette),
+        cmocka_unit_test(bmp_of_every_kind),
+        cmocka_unit_test(bmp_with_palette),
         cmocka_unit_test(bmp_that_lies),
 #ifdef TEST_TIFF
-        cmocka_unit_test(tiff_of_every_kind),    cmocka_unit_test(tiff_with_other_samples),
-        cmocka_unit_test(tiff_of_grey),          cmocka_unit_test(tiff_is_made_upright),
-        cmocka_unit_test(tiff_of_one_bit),       cmocka_unit_test(tiff_has_xmp_and_density),
+        cmocka_unit_test(tiff_of_every_kind),
+        cmocka_unit_test(tiff_with_other_samples),
+        cmocka_unit_test(tiff_of_grey),
+        cmocka_unit_test(tiff_is_made_upright),
+        cmocka_unit_test(tiff_of_one_bit),
+        cmocka_unit_test(tiff_has_xmp_and_density),
 #endif
 #ifdef TEST_GIF
-        cmocka_unit_test(gif_first_frame),       cmocka_unit_test(gif_frames),
+        cmocka_unit_test(gif_first_frame),
+        cmocka_unit_test(gif_frames),
+        cmocka_unit_test(gif_without_its_trailer),
 #endif
-        cmocka_unit_test(heif_through_heif_enc), cmocka_unit_test(missing_formats_are_named),
+        cmocka_unit_test(heif_through_heif_enc),
+        cmocka_unit_test(missing_formats_are_named),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     unlink(path);

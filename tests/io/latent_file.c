@@ -120,6 +120,25 @@ static void clips_are_exact(void **state)
     zn_latent_free(other);
 }
 
+static void clips_grow_in_few_steps(void **state)
+{
+    (void)state;
+    enum { FRAMES = 500, MOST = 20 };
+    zn_latent *clip = NULL, *frame = latent(3, 2, 4);
+    const size_t count = zn_latent_count(frame);
+    const int64_t before = zn_alloc_calls();
+    for (int i = 0; i < FRAMES; i++) {
+        frame->data[1] = (float)i;
+        assert_int_equal(zn_latent_append(&clip, frame), ZN_OK);
+    }
+    assert_true(zn_alloc_calls() - before < MOST);
+    assert_int_equal(clip->frames, FRAMES);
+    for (size_t i = 0; i < FRAMES; i++)
+        assert_true(clip->data[i * count + 1] == (float)i);
+    zn_latent_free(clip);
+    zn_latent_free(frame);
+}
+
 /* NaN and infinity are kept: what they mean is the decoder's to say. */
 static void strange_numbers(void **state)
 {
@@ -292,9 +311,11 @@ static void memory_runs_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tensors_are_exact), cmocka_unit_test(clips_are_exact),  cmocka_unit_test(strange_numbers),
-        cmocka_unit_test(pictures),          cmocka_unit_test(foreign_pictures), cmocka_unit_test(foreign_tensors),
-        cmocka_unit_test(refused_latents),   cmocka_unit_test(memory_runs_out),
+        cmocka_unit_test(tensors_are_exact),       cmocka_unit_test(clips_are_exact),
+        cmocka_unit_test(strange_numbers),         cmocka_unit_test(pictures),
+        cmocka_unit_test(foreign_pictures),        cmocka_unit_test(foreign_tensors),
+        cmocka_unit_test(refused_latents),         cmocka_unit_test(memory_runs_out),
+        cmocka_unit_test(clips_grow_in_few_steps),
     };
     return cmocka_run_group_tests(tests, make_names, remove_files);
 }

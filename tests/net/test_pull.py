@@ -3,6 +3,7 @@
     test_pull.py PROGRAM
 """
 
+import fcntl
 import hashlib
 import json
 import os
@@ -245,6 +246,18 @@ class Pull(unittest.TestCase):
         self.assertEqual(running.returncode, -signal.SIGINT)
         self.assertIn("cancelled; the next pull continues it", err)
         self.assertEqual(self.files(), ["mine.pth.part"])
+
+    def test_a_part_of_another_process_stays(self):
+        part = self.folder / "out" / "mine.pth.part"
+        part.parent.mkdir()
+        with open(part, "wb") as other:
+            fcntl.flock(other, fcntl.LOCK_EX)
+            status, _, err = self.take("a.pth")
+            self.assertEqual(status, 1)
+            self.assertIn("another process is fetching it", err)
+            self.assertEqual(self.files(), ["mine.pth.part"])
+        self.assertEqual(self.take("a.pth")[0], 0)
+        self.assertEqual(self.files(), ["mine.pth"])
 
     def test_mirror_and_table(self):
         status, _, err = self.pull("taef2", "-o", self.folder / "out", ZENITH_MIRROR=self.server.url(""))

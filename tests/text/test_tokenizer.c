@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/sha256.h"
 #include "real.h"
 #include "small.h"
 #include "text/tokenizer.h"
@@ -267,10 +268,51 @@ static void a_vocabulary_is_learned_from_captions(void **state)
     zn_json_out_free(&json);
 }
 
+/* The hash is that of a search which counted all pairs of all words anew for every merge. */
+static void a_learned_vocabulary_stays_the_same(void **state)
+{
+    (void)state;
+    enum { TEXTS = 200, LETTERS = 63, SIZE = 600 };
+    static char texts[TEXTS][LETTERS + 1];
+    const char *pointers[TEXTS];
+    uint32_t x = 1;
+    for (int i = 0; i < TEXTS; i++) {
+        for (int k = 0; k < LETTERS; k++) {
+            x = x * 1664525u + 1013904223u;
+            const uint32_t c = x >> 28;
+            texts[i][k] = c < 4 ? ' ' : (char)('a' + c % 5);
+        }
+        pointers[i] = texts[i];
+    }
+    zn_json_out json = { 0 };
+    assert_int_equal(zn_vocabulary_learn(pointers, TEXTS, SIZE, &json), ZN_OK);
+    char hex[65];
+    zn_sha256_hex(json.bytes, json.size, hex);
+    assert_string_equal(hex, "e13d0f5af3156f6f77d74319f77c00261241072bbd5731fa397695beeccbee35");
+    zn_json_out_free(&json);
+}
+
+static void learning_runs_out_of_memory(void **state)
+{
+    (void)state;
+    static const char *const captions[] = { "a photo of a fox, an animal", "a photo of a dog, an animal" };
+    zn_status status = ZN_ENOMEM;
+    for (int nth = 1; status != ZN_OK; nth++) {
+        zn_json_out json = { 0 };
+        zn_alloc_fail_at(nth);
+        status = zn_vocabulary_learn(captions, 2, 300, &json);
+        zn_alloc_fail_at(0);
+        assert_true(status == ZN_OK || status == ZN_ENOMEM);
+        zn_json_out_free(&json);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_vocabulary_is_learned_from_captions),
+        cmocka_unit_test(a_learned_vocabulary_stays_the_same),
+        cmocka_unit_test(learning_runs_out_of_memory),
         cmocka_unit_test(normal_form),
         cmocka_unit_test(small_vocabulary),
         cmocka_unit_test(long_pieces),

@@ -66,6 +66,17 @@ void zn_latent_free(zn_latent *latent)
     zn_free(latent);
 }
 
+/* At least doubles the block when it is too small, so that appending frame by frame takes linear time. Returns NULL
+ * when out of memory; the old block then stays valid. */
+static float *reserve(float *data, size_t bytes)
+{
+    const size_t held = zn_alloc_size(data), doubled = held > SIZE_MAX / 2 ? 0 : 2 * held;
+    if (bytes <= held)
+        return data;
+    float *larger = bytes < doubled ? zn_realloc(data, doubled) : NULL;
+    return larger ? larger : zn_realloc(data, bytes);
+}
+
 zn_status zn_latent_append(zn_latent **clip, const zn_latent *more)
 {
     zn_latent *z = *clip;
@@ -85,7 +96,7 @@ zn_status zn_latent_append(zn_latent **clip, const zn_latent *more)
     if (had + frames > ZN_LATENT_MAX_FRAMES)
         return ZN_FAIL(ZN_ELIMIT, "a clip of more than %d latent frames", ZN_LATENT_MAX_FRAMES);
     const size_t before = count / (size_t)frames * (size_t)had;
-    float *data = zn_realloc(z->data, (before + count) * sizeof *data);
+    float *data = reserve(z->data, (before + count) * sizeof *data);
     if (!data)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a clip of %d latent frames", had + frames);
     z->data = data; /* also that of `more`, if it is *clip */

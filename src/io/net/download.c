@@ -16,12 +16,13 @@
 #include <zenith/pull.h>
 #include <zenith/weights.h>
 
-enum { TRIES = 4, LONGEST_PATH = 4096 };
+enum { TRIES = 4, LOCK_TRIES = 8, LONGEST_PATH = 4096 };
 
 typedef struct download {
     zn_download_options o;
     char part[LONGEST_PATH];
     FILE *file;
+    bool ours;       /* the part: no other process fetches it */
     char stated[80]; /* "sha256:HEX" of the server; "" */
     int64_t resumed;
 } download;
@@ -79,16 +80,33 @@ static int64_t part_size(const download *d)
     return fflush(d->file) == 0 && fstat(fileno(d->file), &s) == 0 ? (int64_t)s.st_size : -1;
 }
 
+/* Another process may rename or remove the part between opening and locking it: the lock is then on that file, and the
+ * part is opened again. File systems without locks give no protection. */
+static zn_status lock_part(download *d)
+{
+    struct stat opened, named;
+    for (int tries = 0; tries < LOCK_TRIES; tries++) {
+        d->file = fopen(d->part, "ab");
+        if (!d->file)
+            return ZN_FAIL(ZN_EIO, "%s: cannot be written: %s", d->part, strerror(errno));
+        if (flock(fileno(d->file), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+            break;
+        d->ours = fstat(fileno(d->file), &opened) == 0 && stat(d->part, &named) == 0 && opened.st_dev == named.st_dev &&
+                  opened.st_ino == named.st_ino;
+        if (d->ours)
+            return ZN_OK;
+        fclose(d->file);
+        d->file = NULL;
+    }
+    return ZN_FAIL(ZN_EIO, "%s: another process is fetching it", d->part);
+}
+
 static zn_status open_part(download *d)
 {
     if (snprintf(d->part, sizeof d->part, "%s.part", d->o.path) >= (int)sizeof d->part)
         return ZN_FAIL(ZN_EINVALID, "%s: the path is too long", d->o.path);
     ZN_TRY(make_folder_of(d->o.path));
-    d->file = fopen(d->part, "ab");
-    if (!d->file)
-        return ZN_FAIL(ZN_EIO, "%s: cannot be written: %s", d->part, strerror(errno));
-    if (flock(fileno(d->file), LOCK_EX | LOCK_NB) != 0)
-        return ZN_FAIL(ZN_EIO, "%s: another process is fetching it", d->part);
+    ZN_TRY(lock_part(d));
     d->resumed = part_size(d);
     return ZN_OK;
 }
@@ -219,7 +237,7 @@ zn_status zn_download(const zn_download_options *options, zn_download_result *ou
         status = transfer_all(&d);
     if (status == ZN_OK)
         status = finish(&d, out);
-    else if (d.file && part_size(&d) == 0)
+    else if (d.ours && part_size(&d) == 0)
         unlink(d.part);
     if (d.file)
         fclose(d.file);

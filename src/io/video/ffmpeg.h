@@ -64,8 +64,10 @@ enum { ZN_FILM_MAX_PIXELS = 1 << 28 };
     CALL(avformat_open_input)                                                                                          \
     CALL(avformat_query_codec)                                                                                         \
     CALL(avformat_write_header)                                                                                        \
+    CALL(avio_close_dyn_buf)                                                                                           \
     CALL(avio_closep)                                                                                                  \
-    CALL(avio_open)
+    CALL(avio_open)                                                                                                    \
+    CALL(avio_open_dyn_buf)
 #define ZN_FFMPEG_SWSCALE(CALL)                                                                                        \
     CALL(sws_freeContext)                                                                                              \
     CALL(sws_getCachedContext)                                                                                         \

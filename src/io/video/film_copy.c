@@ -32,6 +32,27 @@ static zn_status add_stream(const AVStream *from, AVFormatContext *out)
     return ZN_OK;
 }
 
+/* avformat_query_codec also accepts codecs whose header the muxer then refuses (FLAC in MP4, Opus in MOV): writes a
+ * header with this stream alone to memory. */
+static zn_status try_header(const AVStream *s, const AVOutputFormat *kind, bool *fits)
+{
+    AVFormatContext *trial = NULL;
+    uint8_t *bytes = NULL;
+    int code = zn_ff.avformat_alloc_output_context2(&trial, kind, NULL, NULL);
+    zn_status status = code < 0 ? ZN_FAIL(ZN_ENOMEM, "out of memory for the audio of a video") : add_stream(s, trial);
+    if (status == ZN_OK && zn_ff.avio_open_dyn_buf(&trial->pb) < 0)
+        status = ZN_FAIL(ZN_ENOMEM, "out of memory for the audio of a video");
+    if (status == ZN_OK) {
+        code = zn_ff.avformat_write_header(trial, NULL);
+        zn_ff.avio_close_dyn_buf(trial->pb, &bytes);
+        trial->pb = NULL;
+        zn_ff.av_freep(&bytes);
+    }
+    zn_ff.avformat_free_context(trial);
+    *fits = code >= 0;
+    return status;
+}
+
 zn_status zn_film_copy_begin(zn_film_copy *c, const char *path, AVFormatContext *out)
 {
     c->path = path;
@@ -43,8 +64,10 @@ zn_status zn_film_copy_begin(zn_film_copy *c, const char *path, AVFormatContext 
         return ZN_FAIL(ZN_ENOMEM, "out of memory for the audio of a video");
     for (int i = 0; i < c->streams; i++) {
         AVStream *s = c->source->streams[i];
-        const bool fits =
+        bool fits =
             is_copied(s) && zn_ff.avformat_query_codec(out->oformat, s->codecpar->codec_id, FF_COMPLIANCE_NORMAL) == 1;
+        if (fits)
+            ZN_TRY(try_header(s, out->oformat, &fits));
         c->to[i] = fits ? (int)out->nb_streams : -1;
         if (fits)
             ZN_TRY(add_stream(s, out));

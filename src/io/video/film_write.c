@@ -7,6 +7,7 @@
 #include "io/video/film_copy.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -318,6 +319,16 @@ zn_status zn_film_write(zn_film_writer *w, const zn_image *picture)
     return encode(w, w->yuv);
 }
 
+/* Without this, the file may be renamed but empty after a power failure, and what it replaced is gone. */
+static zn_status flush_to_disk(const zn_film_writer *w)
+{
+    const int file = open(w->growing, O_RDONLY | O_CLOEXEC);
+    const int error = file < 0 || fsync(file) != 0 ? errno : 0;
+    if (file >= 0)
+        close(file);
+    return error ? ZN_FAIL(ZN_EIO, "%s: cannot write the video: %s", w->path, strerror(error)) : ZN_OK;
+}
+
 zn_status zn_film_finish(zn_film_writer *w)
 {
     zn_status status = encode(w, NULL);
@@ -328,6 +339,8 @@ zn_status zn_film_finish(zn_film_writer *w)
         code = zn_ff.avio_closep(&w->format->pb);
     if (code < 0)
         status = zn_ffmpeg_fail(w->path, "end the video", code);
+    if (status == ZN_OK)
+        status = flush_to_disk(w);
     if (status == ZN_OK && rename(w->growing, w->path) != 0)
         status = ZN_FAIL(ZN_EIO, "%s: cannot put the video there: %s", w->path, strerror(errno));
     w->begun &= status != ZN_OK;

@@ -36,6 +36,7 @@ typedef struct reader {
     GifFileType *file;
     zn_canvas canvas;
     uint8_t *line;
+    bool drawn; /* at least one frame */
 } reader;
 
 static int read_bytes(GifFileType *file, GifByteType *to, int size)
@@ -121,14 +122,15 @@ static zn_status next(zn_frames *base, zn_raster **out)
     *out = NULL;
     for (;;) {
         GifRecordType type;
-        if (gif.DGifGetRecordType(r->file, &type) != GIF_OK)
-            return damaged(r);
+        if (gif.DGifGetRecordType(r->file, &type) != GIF_OK) /* many writers leave out the last byte */
+            return r->drawn && r->at == r->source.size ? ZN_OK : damaged(r);
         if (type == TERMINATE_RECORD_TYPE)
             return ZN_OK;
         if (type == EXTENSION_RECORD_TYPE)
             ZN_TRY(read_extension(r, &control));
         if (type == IMAGE_DESC_RECORD_TYPE) {
             ZN_TRY(draw_frame(r, &control));
+            r->drawn = true;
             *out = &r->canvas.pixels;
             return ZN_OK;
         }
