@@ -80,6 +80,8 @@ static zn_status read_head(reading *r, int column[2])
     char field[MAX_FIELD];
     bool last = false;
     column[0] = column[1] = -1;
+    if (r->end - r->at >= 3 && memcmp(r->at, "\xef\xbb\xbf", 3) == 0) /* how some programs begin UTF-8 */
+        r->at += 3;
     for (int i = 0; !last; i++) {
         const char *wrong = next_field(r, field, &last);
         if (wrong)
