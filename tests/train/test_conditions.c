@@ -137,6 +137,27 @@ static void damaged_conditions_are_made_anew(void **state)
     same_models("damaged", "latent");
 }
 
+/* Other images of the same names: what the old ones were encoded to says nothing of them, also in a later call. */
+static void other_pictures_are_encoded(void **state)
+{
+    (void)state;
+    watch w = { .stop = 3 };
+    zn_train_result r;
+    assert_int_equal(start(&(order){ .name = "swapped", .recipe = latent, .from = "auto" }, &w, &r), ZN_ECANCELLED);
+    assert_int_equal(rename(in_folder("pictures"), in_folder("usual")), 0);
+    make_pictures(in_folder("pictures"), PICTURES, 44);
+    w = (watch){ .stop_encoding = 5 };
+    assert_int_equal(start(&(order){ .name = "swapped", .resume = true }, &w, &r), ZN_ECANCELLED);
+    w = (watch){ .stop = 5 };
+    assert_int_equal(start(&(order){ .name = "swapped", .resume = true }, &w, &r), ZN_ECANCELLED);
+    assert_int_equal(w.encoded, PICTURES);
+    w = (watch){ .stop = 7 };
+    assert_int_equal(start(&(order){ .name = "swapped", .resume = true }, &w, &r), ZN_ECANCELLED);
+    assert_int_equal(w.encoded, 0);
+    assert_int_equal(rename(in_folder("pictures"), in_folder("swapped_pictures")), 0);
+    assert_int_equal(rename(in_folder("usual"), in_folder("pictures")), 0);
+}
+
 static double logit(const zn_model *m, const float *cond, int row)
 {
     const float *mean = zn_model_parameter_find(m, "conds_mean")->data,
@@ -305,6 +326,7 @@ int main(void)
         cmocka_unit_test(a_latent_net_learns_and_imagines),
         cmocka_unit_test(latent_nets_go_on_to_the_bit),
         cmocka_unit_test(damaged_conditions_are_made_anew),
+        cmocka_unit_test(other_pictures_are_encoded),
         cmocka_unit_test(a_classifier_learns_and_moves),
         cmocka_unit_test(classifiers_go_on_to_the_bit),
         cmocka_unit_test(a_classifier_needs_no_latent_net),
