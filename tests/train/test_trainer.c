@@ -220,6 +220,20 @@ static void parameters_are_treated_by_role(void **state)
     zn_model_free(m);
 }
 
+/* Parameters that began with a teacher's values keep what their role says: constants stay as they are. */
+static void inherited_parameters_keep_their_role(void **state)
+{
+    (void)state;
+    const zn_learner_step step = { .gate_lr = 2, .inherited_lr = 0.25 }, still = { .inherited_lr = 0.25 };
+    zn_model_parameter constant = { .name = "perm", .role = ZN_ROLE_CONSTANT, .inherited = true },
+                       weight = { .name = "w", .role = ZN_ROLE_WEIGHT, .inherited = true },
+                       gate = { .name = "gate", .role = ZN_ROLE_GATE, .inherited = true };
+    assert_true(zn_parameter_rule(&constant, &step).frozen);
+    assert_true(zn_parameter_rule(&weight, &step).lr_factor == 0.25f);
+    assert_true(zn_parameter_rule(&gate, &step).lr_factor == 0.5f);
+    assert_true(zn_parameter_rule(&gate, &still).frozen);
+}
+
 /* One weight w = 1 with gradient 4: clipped to 1, so w = 0.9, then 0.8; the average follows by its own rule. */
 static void learners_clip_and_average(void **state)
 {
@@ -383,6 +397,7 @@ int main(void)
         cmocka_unit_test(a_perceptual_loss_is_learned),
         cmocka_unit_test(parts_of_a_batch_add_up),
         cmocka_unit_test(parameters_are_treated_by_role),
+        cmocka_unit_test(inherited_parameters_keep_their_role),
         cmocka_unit_test(learners_clip_and_average),
         cmocka_unit_test(a_discriminator_learns),
         cmocka_unit_test(stages_are_found),
