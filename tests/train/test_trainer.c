@@ -14,6 +14,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { SIDE = 16, FLOATS = SIDE * SIDE * 3 };
 
@@ -340,6 +341,42 @@ static void a_step_is_made_by_all_or_none(void **state)
     zn_free(before);
 }
 
+/* Steps that were left out, or another length of the run, make its updates others than the steps since its opening. */
+static void a_checkpoint_counts_the_judgements(void **state)
+{
+    (void)state;
+    const zn_recipe r = recipe_of("size: 16\nsteps: 4\nloss: {discriminator: 1, discriminator_start: 0.5}\n");
+    zn_recipe longer = r;
+    longer.steps = 400;
+    const zn_recipe *recipes[] = { &r, &longer };
+    float *pictures = some_pictures(1);
+    char path[] = "/tmp/zenith-judged-XXXXXX";
+    zn_pool *pool;
+    double loss;
+    const int file = mkstemp(path);
+    assert_true(file >= 0);
+    close(file);
+    assert_int_equal(zn_pool_new(1, &pool), ZN_OK);
+    for (int i = 0; i < 2; i++) {
+        zn_model *m = small_model("zenith-r", 8, 4);
+        const zn_trainer_options o = { .model = m, .recipe = recipes[i], .pool = pool, .batch = 1 };
+        zn_trainer *t;
+        assert_int_equal(zn_trainer_new(&o, &t), ZN_OK);
+        for (int step = 0; i == 0 && step < 4; step++)
+            assert_int_equal(zn_trainer_step(t, pictures, pictures, &loss), ZN_OK);
+        if (i == 0)
+            assert_int_equal(zn_checkpoint_write(path, t), ZN_OK);
+        else
+            assert_int_equal(zn_checkpoint_read(path, t), ZN_OK);
+        assert_int_equal(t->discriminator->learner.optim.step, 2);
+        zn_trainer_free(t);
+        zn_model_free(m);
+    }
+    unlink(path);
+    zn_pool_free(pool);
+    zn_free(pictures);
+}
+
 /* Both families hand on something at each of the four resolutions. */
 static void stages_are_found(void **state)
 {
@@ -400,6 +437,7 @@ int main(void)
         cmocka_unit_test(inherited_parameters_keep_their_role),
         cmocka_unit_test(learners_clip_and_average),
         cmocka_unit_test(a_discriminator_learns),
+        cmocka_unit_test(a_checkpoint_counts_the_judgements),
         cmocka_unit_test(stages_are_found),
         cmocka_unit_test(a_new_network_codes_pictures),
         cmocka_unit_test(a_step_is_made_by_all_or_none),
