@@ -338,7 +338,7 @@ static zn_status read_scale(const char *path, const zn_weights *w, zn_trainer *t
     if (!(scale > 0 && isfinite(scale)) || good < 0 || good >= t->scaler.interval || left_out < 0 ||
         left_out > MOST_STEPS || *end)
         return ZN_FAIL(ZN_EFORMAT, "%s: it has no factor of the loss, which training in f16 needs", path);
-    t->scaler.scale = scale;
+    t->scaler.scale = fminf(scale, ZN_SCALER_MOST); /* older versions had no limit */
     t->scaler.good = (int)good;
     t->left_out = left_out;
     return ZN_OK;
