@@ -241,6 +241,23 @@ size_t zn_model_bytes(const zn_model *m)
     return bytes;
 }
 
+void zn_model_drop_classifier(zn_model *m)
+{
+    int kept = 0;
+    for (int i = 0; i < m->count; i++) {
+        const zn_model_parameter *p = &m->parameters[i];
+        if (p->part != ZN_CLASSIFIER || p->role == ZN_ROLE_CONSTANT) {
+            m->parameters[kept++] = *p;
+            continue;
+        }
+        m->info.parameters -= zn_shape_count(p->shape);
+        zn_free(p->data);
+    }
+    m->count = kept;
+    m->has[ZN_CLASSIFIER] = false;
+    m->info.has_classifier = 0;
+}
+
 zn_status zn_model_random_part(zn_model *m, zn_part part, uint64_t seed)
 {
     zn_rng rng = zn_rng_new(seed * 2 + (uint64_t)part);

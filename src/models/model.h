@@ -37,6 +37,8 @@ ZN_MUST_USE zn_status zn_model_load_constant(zn_model *m, zn_part part, const ch
 double zn_model_share_stored(const zn_model *m, zn_part part, const zn_weights *w, const zn_naming *naming);
 ZN_MUST_USE zn_status zn_model_explain_lost(const zn_model *m, zn_part part, const zn_weights *w,
                                             const zn_naming *naming);
+/* Removes the classifier and its parameters. Constants stay: the latent net may share them. */
+void zn_model_drop_classifier(zn_model *m);
 /* Adds a part with He-normal weights and zero biases. */
 ZN_MUST_USE zn_status zn_model_random_part(zn_model *m, zn_part part, uint64_t seed);
 

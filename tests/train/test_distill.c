@@ -309,16 +309,20 @@ static void mistakes_are_one_sentence(void **state)
         const char *teacher, *student, *word;
     } cases[] = {
         { "random:taesana", "zenith-r", "1/32" },
+        { "random:taesd", "third.yaml", "0.5 of 3 images is not a whole number; a batch of 6 has 2 parts" },
         { "random:taesd", "nobody", "no student is called 'nobody'" },
         { "random:nobody", "zenith-r", "'nobody'" },
         { "random:zenith-restore", "zenith-r", "neither encoder nor decoder" },
         { NULL, "zenith-r", "a teacher and a student" },
     };
+    write_text(in_folder("third.yaml"), "model: zenith-r\nwidth: 8\nbatch: 6\naccumulate: 2\nsize: 16\n"
+                                        "distill: {encoder: 0, decoder: 0, joint: 1, teacher_latents: 0.5}\n");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const zn_distill_options o = { .teacher = cases[i].teacher,
-                                       .student = cases[i].student,
-                                       .run = {
-                                           .data = data, .folder = run, .compute = &(zn_options){ .threads = 1 } } };
+        const zn_distill_options o = {
+            .teacher = cases[i].teacher,
+            .student = strchr(cases[i].student, '.') ? in_folder(cases[i].student) : cases[i].student,
+            .run = { .data = data, .folder = run, .compute = &(zn_options){ .threads = 1 } }
+        };
         assert_int_not_equal(zn_distill(&o, &r), ZN_OK);
         if (!strstr(zn_error_text(), cases[i].word))
             fail_msg("'%s' does not say %s", zn_error_text(), cases[i].word);

@@ -1,5 +1,6 @@
 /* Labels are read in both of their forms, and what is wrong with them is said in one sentence. */
 #include "base/alloc.h"
+#include "train/data/captions.h"
 #include "train/data/labels.h"
 
 #include <setjmp.h>
@@ -123,6 +124,38 @@ static void attributes_are_limited(void **state)
     }
 }
 
+static void captions_are_read(void **state)
+{
+    (void)state;
+    static const char *const good[] = {
+        "file,caption\na.png,a cat\n",
+        "\xef\xbb\xbf"
+        "file,caption\r\na.png,a cat\r\n",
+        "\"file\" ,\"caption\"\t\r\n\"a.png\" ,\"a cat\" \r\n",
+        "caption,file\n\"a cat\"  ,a.png",
+    };
+    static const struct {
+        const char *text, *words;
+    } bad[] = {
+        { "file,caption\n\"a.png\" x,a cat\n", "c.csv, line 2: text follows a closing quote" },
+        { "file,caption\na.png,a cat\nb.png,\"a \"red\" cat\"\n", "c.csv, line 3: text follows a closing quote" },
+        { "\"file\"x,caption\na.png,a cat\n", "c.csv, line 1: text follows a closing quote" },
+        { "file,caption\na.png,\"a cat\n", "c.csv, line 2: a quote is not closed" },
+    };
+    zn_captions *c;
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        if (zn_captions_parse(good[i], strlen(good[i]), "c.csv", &c) != ZN_OK)
+            fail_msg("'%s': %s", good[i], zn_error_text());
+        assert_string_equal(zn_captions_of(c, "a.png"), "a cat");
+        zn_captions_free(c);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(zn_captions_parse(bad[i].text, strlen(bad[i].text), "c.csv", &c), ZN_EFORMAT);
+        if (!strstr(zn_error_text(), bad[i].words))
+            fail_msg("'%s' does not say '%s'", zn_error_text(), bad[i].words);
+    }
+}
+
 static void memory_may_run_out(void **state)
 {
     (void)state;
@@ -145,7 +178,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_forms_are_read),           cmocka_unit_test(unknown_attributes_are_marked),
         cmocka_unit_test(records_have_labels_of_files), cmocka_unit_test(mistakes_are_said),
-        cmocka_unit_test(attributes_are_limited),       cmocka_unit_test(memory_may_run_out),
+        cmocka_unit_test(attributes_are_limited),       cmocka_unit_test(captions_are_read),
+        cmocka_unit_test(memory_may_run_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

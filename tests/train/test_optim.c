@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "train/data/wavelet.h"
 #include "train/optimiser/optim.h"
+#include "train/optimiser/scaler.h"
 #include "train/score/metrics.h"
 
 #include <setjmp.h>
@@ -142,6 +143,19 @@ static void wavelets_have_the_known_statistics(void **state)
     }
 }
 
+/* Good steps double it up to its limit, where its own overflow would be taken for that of a network. */
+static void the_factor_of_the_loss_has_a_limit(void **state)
+{
+    (void)state;
+    zn_scaler s = ZN_SCALER_START;
+    s.interval = 2;
+    for (int i = 0; i < 400; i++)
+        assert_true(zn_scaler_step(&s, true));
+    assert_true(s.scale == ZN_SCALER_MOST);
+    assert_false(zn_scaler_step(&s, false));
+    assert_true(s.scale == ZN_SCALER_MOST / 2);
+}
+
 static void similarity_of_equals_is_one(void **state)
 {
     (void)state;
@@ -167,6 +181,7 @@ int main(void)
         cmocka_unit_test(optimisers_are_those_of_pytorch),    cmocka_unit_test(a_tensor_may_have_its_own_rate),
         cmocka_unit_test(a_rate_of_zero_changes_nothing),     cmocka_unit_test(gradients_are_clipped_together),
         cmocka_unit_test(wavelets_have_the_known_statistics), cmocka_unit_test(similarity_of_equals_is_one),
+        cmocka_unit_test(the_factor_of_the_loss_has_a_limit),
     };
     return cmocka_run_group_tests_name("train", tests, NULL, NULL);
 }

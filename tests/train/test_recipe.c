@@ -110,6 +110,23 @@ static void gates_are_read(void **state)
     assert_memory_equal(&r, &again, sizeof r);
 }
 
+/* The gan stage of a distillation has a discriminator even where loss.discriminator is 0: its start is kept. */
+static void a_gan_stage_keeps_its_start(void **state)
+{
+    (void)state;
+    zn_recipe r, again;
+    char text[ZN_RECIPE_TEXT];
+    const char *gan = "distill: {gan: 10}\n", *const settings[] = { "loss.discriminator_start=0.1", NULL };
+    assert_int_equal(zn_recipe_parse(gan, strlen(gan), "r.yaml", &r), ZN_OK);
+    assert_int_equal(zn_recipe_set_all(settings, &r), ZN_OK);
+    const int length = zn_recipe_text(&r, text, sizeof text);
+    assert_int_equal(zn_recipe_parse(text, (size_t)length, "again", &again), ZN_OK);
+    assert_true(again.gan_steps == 10 && again.discriminator == 0 && again.discriminator_start == 0.1);
+    assert_int_equal(zn_recipe_parse("", 0, "none", &r), ZN_OK);
+    assert_int_equal(zn_recipe_set_all(settings, &r), ZN_EINVALID);
+    assert_non_null(strstr(zn_error_text(), "loss.discriminator is 0"));
+}
+
 static void schedules_have_their_shapes(void **state)
 {
     (void)state;
@@ -229,11 +246,9 @@ static void numbers_have_a_point(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(recipes_are_read_strictly),
-        cmocka_unit_test(gates_are_read),
-        cmocka_unit_test(schedules_have_their_shapes),
-        cmocka_unit_test(names_survive_writing),
-        cmocka_unit_test(quotes_are_read),
+        cmocka_unit_test(recipes_are_read_strictly),   cmocka_unit_test(gates_are_read),
+        cmocka_unit_test(a_gan_stage_keeps_its_start), cmocka_unit_test(schedules_have_their_shapes),
+        cmocka_unit_test(names_survive_writing),       cmocka_unit_test(quotes_are_read),
         cmocka_unit_test(numbers_have_a_point),
     };
     return cmocka_run_group_tests_name("recipe", tests, NULL, NULL);

@@ -178,6 +178,34 @@ static void reports_escape_names(void **state)
     free(page);
 }
 
+/* A resumed run may save before it makes another sample; samples of steps that were taken back are none of its own. */
+static void reports_keep_the_last_sample(void **state)
+{
+    (void)state;
+    static const int64_t steps[] = { 5, 1, 0 };
+    static const char *const shown[] = { "'data:image/png;base64,Mg==", "'data:image/png;base64,MQ==", NULL };
+    const zn_recipe r = { .model = "taesd" };
+    zn_journal *j;
+    size_t size;
+    assert_int_equal(mkdir(in_folder("sampled"), 0777), 0);
+    assert_int_equal(mkdir(in_folder("sampled/samples"), 0777), 0);
+    write_text(in_folder("sampled/samples/step-0000001.png"), "1");
+    write_text(in_folder("sampled/samples/step-0000002.png"), "2");
+    write_text(in_folder("sampled/samples/step-0000009.png"), "9");
+    write_text(in_folder("sampled/samples/step-3.png"), "not one of a run");
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(zn_journal_open(in_folder("sampled"), steps[i], &j), ZN_OK);
+        assert_int_equal(zn_journal_report(j, &r), ZN_OK);
+        zn_journal_close(j);
+        char *page = contents("sampled/report.html", &size);
+        if (shown[i])
+            assert_non_null(strstr(page, shown[i]));
+        else
+            assert_null(strstr(page, "<img"));
+        free(page);
+    }
+}
+
 /* One that cannot be opened, here a link to itself, is neither taken for a new one nor replaced. */
 static void journals_that_cannot_be_read_stay(void **state)
 {
@@ -311,6 +339,7 @@ int main(void)
         cmocka_unit_test(events_are_cut_back),
         cmocka_unit_test(a_run_needs_a_folder),
         cmocka_unit_test(reports_escape_names),
+        cmocka_unit_test(reports_keep_the_last_sample),
         cmocka_unit_test(journals_that_cannot_be_read_stay),
         cmocka_unit_test(names_are_good_from_anywhere),
         cmocka_unit_test(nothing_held_out_is_nothing_measured),

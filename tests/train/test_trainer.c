@@ -14,6 +14,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { SIDE = 16, FLOATS = SIDE * SIDE * 3 };
 
@@ -220,6 +221,20 @@ static void parameters_are_treated_by_role(void **state)
     zn_model_free(m);
 }
 
+/* Parameters that began with a teacher's values keep what their role says: constants stay as they are. */
+static void inherited_parameters_keep_their_role(void **state)
+{
+    (void)state;
+    const zn_learner_step step = { .gate_lr = 2, .inherited_lr = 0.25 }, still = { .inherited_lr = 0.25 };
+    zn_model_parameter constant = { .name = "perm", .role = ZN_ROLE_CONSTANT, .inherited = true },
+                       weight = { .name = "w", .role = ZN_ROLE_WEIGHT, .inherited = true },
+                       gate = { .name = "gate", .role = ZN_ROLE_GATE, .inherited = true };
+    assert_true(zn_parameter_rule(&constant, &step).frozen);
+    assert_true(zn_parameter_rule(&weight, &step).lr_factor == 0.25f);
+    assert_true(zn_parameter_rule(&gate, &step).lr_factor == 0.5f);
+    assert_true(zn_parameter_rule(&gate, &still).frozen);
+}
+
 /* One weight w = 1 with gradient 4: clipped to 1, so w = 0.9, then 0.8; the average follows by its own rule. */
 static void learners_clip_and_average(void **state)
 {
@@ -326,6 +341,42 @@ static void a_step_is_made_by_all_or_none(void **state)
     zn_free(before);
 }
 
+/* Steps that were left out, or another length of the run, make its updates others than the steps since its opening. */
+static void a_checkpoint_counts_the_judgements(void **state)
+{
+    (void)state;
+    const zn_recipe r = recipe_of("size: 16\nsteps: 4\nloss: {discriminator: 1, discriminator_start: 0.5}\n");
+    zn_recipe longer = r;
+    longer.steps = 400;
+    const zn_recipe *recipes[] = { &r, &longer };
+    float *pictures = some_pictures(1);
+    char path[] = "/tmp/zenith-judged-XXXXXX";
+    zn_pool *pool;
+    double loss;
+    const int file = mkstemp(path);
+    assert_true(file >= 0);
+    close(file);
+    assert_int_equal(zn_pool_new(1, &pool), ZN_OK);
+    for (int i = 0; i < 2; i++) {
+        zn_model *m = small_model("zenith-r", 8, 4);
+        const zn_trainer_options o = { .model = m, .recipe = recipes[i], .pool = pool, .batch = 1 };
+        zn_trainer *t;
+        assert_int_equal(zn_trainer_new(&o, &t), ZN_OK);
+        for (int step = 0; i == 0 && step < 4; step++)
+            assert_int_equal(zn_trainer_step(t, pictures, pictures, &loss), ZN_OK);
+        if (i == 0)
+            assert_int_equal(zn_checkpoint_write(path, t), ZN_OK);
+        else
+            assert_int_equal(zn_checkpoint_read(path, t), ZN_OK);
+        assert_int_equal(t->discriminator->learner.optim.step, 2);
+        zn_trainer_free(t);
+        zn_model_free(m);
+    }
+    unlink(path);
+    zn_pool_free(pool);
+    zn_free(pictures);
+}
+
 /* Both families hand on something at each of the four resolutions. */
 static void stages_are_found(void **state)
 {
@@ -383,8 +434,10 @@ int main(void)
         cmocka_unit_test(a_perceptual_loss_is_learned),
         cmocka_unit_test(parts_of_a_batch_add_up),
         cmocka_unit_test(parameters_are_treated_by_role),
+        cmocka_unit_test(inherited_parameters_keep_their_role),
         cmocka_unit_test(learners_clip_and_average),
         cmocka_unit_test(a_discriminator_learns),
+        cmocka_unit_test(a_checkpoint_counts_the_judgements),
         cmocka_unit_test(stages_are_found),
         cmocka_unit_test(a_new_network_codes_pictures),
         cmocka_unit_test(a_step_is_made_by_all_or_none),

@@ -16,15 +16,24 @@ typedef struct reading {
     int64_t line;
 } reading;
 
-/* The next field of a record; *last: the record ends with it. False if a quote is not closed or it is too long. */
-static bool next_field(reading *r, char field[MAX_FIELD], bool *last)
+/* Passes the blanks after a closing quote. True if the field ends there. */
+static bool ends_after_quote(reading *r)
 {
+    while (r->at < r->end && (*r->at == ' ' || *r->at == '\t' || *r->at == '\r'))
+        r->at++;
+    return r->at == r->end || *r->at == ',' || *r->at == '\n';
+}
+
+/* The next field of a record; *last: the record ends with it. Returns NULL, or what is wrong with it. */
+static const char *next_field(reading *r, char field[MAX_FIELD], bool *last)
+{
+    static const char *const open = "a quote is not closed, or a field is longer than 4095 bytes";
     const bool quoted = r->at < r->end && *r->at == '"';
     size_t size = 0;
     r->at += quoted;
     for (;; r->at++) {
         if (r->at == r->end && quoted)
-            return false;
+            return open;
         if (r->at == r->end || (!quoted && (*r->at == ',' || *r->at == '\n')))
             break;
         if (quoted && *r->at == '"') {
@@ -33,18 +42,19 @@ static bool next_field(reading *r, char field[MAX_FIELD], bool *last)
                 break;
         }
         if (size + 1 == MAX_FIELD)
-            return false;
+            return open;
         r->line += *r->at == '\n';
         field[size++] = *r->at;
     }
     if (!quoted && size && field[size - 1] == '\r')
         size--;
     field[size] = 0;
-    r->at += quoted && r->at < r->end && *r->at == '\r';
+    if (quoted && !ends_after_quote(r))
+        return "text follows a closing quote; a quote inside a quoted field is written as \"\"";
     *last = r->at == r->end || *r->at == '\n';
     r->line += *last;
     r->at += r->at < r->end;
-    return true;
+    return NULL;
 }
 
 /* The texts of two columns of a record; *fields: how many it has. */
@@ -54,9 +64,9 @@ static zn_status read_record(reading *r, const int column[2], char (*out)[MAX_FI
     const int64_t line = r->line;
     bool last = false;
     for (*fields = 0; !last; ++*fields) {
-        if (!next_field(r, field, &last))
-            return ZN_FAIL(ZN_EFORMAT, "%s, line %lld: a quote is not closed, or a field is longer than %d bytes",
-                           r->name, (long long)line, MAX_FIELD - 1);
+        const char *wrong = next_field(r, field, &last);
+        if (wrong)
+            return ZN_FAIL(ZN_EFORMAT, "%s, line %lld: %s", r->name, (long long)line, wrong);
         for (int k = 0; k < 2; k++)
             if (column[k] == *fields)
                 memcpy(out[k], field, strlen(field) + 1);
@@ -70,9 +80,12 @@ static zn_status read_head(reading *r, int column[2])
     char field[MAX_FIELD];
     bool last = false;
     column[0] = column[1] = -1;
+    if (r->end - r->at >= 3 && memcmp(r->at, "\xef\xbb\xbf", 3) == 0) /* how some programs begin UTF-8 */
+        r->at += 3;
     for (int i = 0; !last; i++) {
-        if (!next_field(r, field, &last))
-            break;
+        const char *wrong = next_field(r, field, &last);
+        if (wrong)
+            return ZN_FAIL(ZN_EFORMAT, "%s, line 1: %s", r->name, wrong);
         for (int k = 0; k < 2; k++)
             if (strcmp(field, names[k]) == 0)
                 column[k] = i;

@@ -111,7 +111,8 @@ zn_status zn_add_decoder_lesson(zn_objective *o, const zn_objective_options *k)
     return ZN_OK;
 }
 
-/* The student's latents of the first images of the batch, the teacher's of the others. */
+/* The student's latents of the first images of a part, the teacher's of the others, which zn_distill has checked to be
+ * a whole number. */
 static zn_node *mixed_latents(const zn_objective_options *k, zn_node *own, zn_node *teachers)
 {
     const int batch = k->batch, first = batch - (int)(k->recipe->teacher_latents * batch + 0.5);

@@ -286,8 +286,8 @@ zn_optim_tensor zn_parameter_rule(const zn_model_parameter *p, const zn_learner_
         set_factor(&rule, 1 / (double)zn_shape_count(p->shape));
     if (s->gated && p->role == ZN_ROLE_BLOCK_GATE)
         set_factor(&rule, s->block_gate_lr);
-    if (p->inherited)
-        set_factor(&rule, s->inherited_lr);
+    if (p->inherited && !rule.frozen)
+        set_factor(&rule, s->inherited_lr * (rule.lr_factor > 0 ? (double)rule.lr_factor : 1));
     return rule;
 }
 

@@ -14,6 +14,8 @@ typedef struct zn_scaler {
     int good;
 } zn_scaler;
 
+/* The factor grows no further: beyond it the scaled loss itself would leave the range of floats. */
+#define ZN_SCALER_MOST  0x1p24f
 #define ZN_SCALER_START ((zn_scaler){ .scale = 65536, .interval = 2000 })
 
 /* Halves the factor after a step whose gradients are not all finite. True: the step counts. */

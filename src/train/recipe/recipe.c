@@ -385,7 +385,7 @@ static bool is_written(const zn_recipe *r, const char *name)
         return r->frames > 0;
     if (strcmp(name, "loss.kl_rise") == 0 && r->kl == 0)
         return false;
-    if (strcmp(name, "loss.discriminator_start") == 0 && r->discriminator == 0)
+    if (strcmp(name, "loss.discriminator_start") == 0 && r->discriminator == 0 && r->gan_steps <= 0)
         return false;
     if (strncmp(name, "loss.", 5) == 0)
         return zn_train_task_of(r)->takes & ZN_TAKES_LOSSES;
@@ -403,7 +403,7 @@ static const char *why_unused(const zn_recipe *r, const char *name)
         { "points.", "it is for networks that see some of the pixels, such as mamba-field" },
         { "loss.lpips_model", "loss.lpips is 0" },
         { "loss.kl_rise", "loss.kl is 0" },
-        { "loss.discriminator_start", "loss.discriminator is 0" },
+        { "loss.discriminator_start", "loss.discriminator is 0, and so is distill.gan" },
         { "vocabulary", "it is for task: generate" },
         { "caption_dropout", "it is for task: generate" },
         { "shift", "it is for task: generate" },

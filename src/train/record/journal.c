@@ -7,12 +7,15 @@
 #include "base/json.h"
 #include "base/numbers.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+
+#define SAMPLE_NAME "samples/step-%07lld.png"
 
 enum { PATH_SIZE = 4096, LINE_SIZE = ZN_MAX_METRICS * 64 };
 
@@ -115,6 +118,27 @@ static zn_status write_kept(const zn_journal *j, const char *path)
     return zn_outfile_commit(&out);
 }
 
+/* The newest sample of a step up to `step`, or none: a report that is written before the next one shows it. */
+static void find_sample(zn_journal *j, const char *folder, int64_t step)
+{
+    DIR *d = opendir(folder);
+    long long newest = -1;
+    if (!d)
+        return;
+    for (const struct dirent *e; (e = readdir(d));) {
+        char name[sizeof j->sample];
+        const long long at = strncmp(e->d_name, "step-", 5) ? -1 : strtoll(e->d_name + 5, NULL, 10);
+        if (at <= newest || at > step)
+            continue;
+        snprintf(name, sizeof name, SAMPLE_NAME, at);
+        if (strcmp(strchr(name, '/') + 1, e->d_name) != 0)
+            continue;
+        newest = at;
+        strcpy(j->sample, name);
+    }
+    closedir(d);
+}
+
 zn_status zn_journal_open(const char *folder, int64_t step, zn_journal **out)
 {
     zn_journal *j = zn_calloc(1, sizeof *j);
@@ -131,6 +155,7 @@ zn_status zn_journal_open(const char *folder, int64_t step, zn_journal **out)
     snprintf(path, sizeof path, "%s/samples", folder);
     mkdir(path, 0777);
     zn_remove_temporaries(path);
+    find_sample(j, path, step);
     snprintf(path, sizeof path, "%s/metrics.jsonl", folder);
     ZN_TRY_DONE(read_old(j, path, step));
     ZN_TRY_DONE(write_kept(j, path));
@@ -187,7 +212,7 @@ zn_status zn_journal_add(zn_journal *j, int64_t step, const zn_metric *metrics, 
 zn_status zn_journal_sample(zn_journal *j, int64_t step, const zn_image *picture)
 {
     char path[PATH_SIZE];
-    snprintf(j->sample, sizeof j->sample, "samples/step-%07lld.png", (long long)step);
+    snprintf(j->sample, sizeof j->sample, SAMPLE_NAME, (long long)step);
     snprintf(path, sizeof path, "%s/%s", j->folder, j->sample);
     ZN_TRY(zn_events_image(j->events, "samples", step, picture));
     return zn_image_write(path, picture, NULL);

@@ -178,6 +178,7 @@ zn_status zn_trainer_remember(zn_trainer *t)
                             (void **)&t->before));
     ZN_TRY(fetch_state(t));
     move_state(t, t->before, false);
+    t->judged_before = zn_trainer_judged(t);
     return ZN_OK;
 }
 
@@ -186,7 +187,7 @@ zn_status zn_trainer_go_back(zn_trainer *t)
     move_state(t, t->before, true);
     t->learner.optim.step = t->step - t->left_out;
     if (t->discriminator)
-        t->discriminator->learner.optim.step = zn_trainer_judged(t);
+        t->discriminator->learner.optim.step = t->judged_before;
     return send_state(t);
 }
 
@@ -194,14 +195,18 @@ zn_status zn_checkpoint_write(const char *path, const zn_trainer *t)
 {
     ZN_TRY(fetch_state(t));
     part parts[MAX_PARTS];
-    char step[32], stage[32], scale[96];
+    char step[32], stage[32], judged[32], scale[96];
     snprintf(step, sizeof step, "%lld", (long long)t->step);
     snprintf(stage, sizeof stage, "%d", t->options.stage);
     snprintf(scale, sizeof scale, "%a %d %lld", (double)t->scaler.scale, t->scaler.good, (long long)t->left_out);
-    const zn_metadata metadata[] = {
-        { "format", FORMAT }, { "step", step }, { "stage", stage }, { "loss_scale", scale }
-    };
-    return write_parts(path, parts, parts_of(t, parts), metadata, t->scaler.scale > 0 ? 4 : 3);
+    snprintf(judged, sizeof judged, "%lld", (long long)zn_trainer_judged(t));
+    zn_metadata metadata[5] = { { "format", FORMAT }, { "step", step }, { "stage", stage } };
+    int count = 3;
+    if (t->discriminator)
+        metadata[count++] = (zn_metadata){ "judged", judged };
+    if (t->scaler.scale > 0)
+        metadata[count++] = (zn_metadata){ "loss_scale", scale };
+    return write_parts(path, parts, parts_of(t, parts), metadata, count);
 }
 
 zn_status zn_trainer_export(const char *path, const zn_trainer *t)
@@ -333,9 +338,22 @@ static zn_status read_scale(const char *path, const zn_weights *w, zn_trainer *t
     if (!(scale > 0 && isfinite(scale)) || good < 0 || good >= t->scaler.interval || left_out < 0 ||
         left_out > MOST_STEPS || *end)
         return ZN_FAIL(ZN_EFORMAT, "%s: it has no factor of the loss, which training in f16 needs", path);
-    t->scaler.scale = scale;
+    t->scaler.scale = fminf(scale, ZN_SCALER_MOST); /* older versions had no limit */
     t->scaler.good = (int)good;
     t->left_out = left_out;
+    return ZN_OK;
+}
+
+/* Updates of the discriminator. Older files have no number of them: then every step from its opening on counts. */
+static zn_status read_judged(const char *path, const zn_weights *w, zn_trainer *t)
+{
+    const char *text = zn_weights_metadata(w, "judged");
+    int64_t judged = t->step - zn_trainer_opening(t->recipe);
+    if (!t->discriminator)
+        return ZN_OK;
+    if (text)
+        ZN_TRY(read_count(path, "judged", text, &judged));
+    t->discriminator->learner.optim.step = judged > 0 ? judged : 0;
     return ZN_OK;
 }
 
@@ -355,10 +373,10 @@ zn_status zn_checkpoint_read(const char *path, zn_trainer *t)
     if (status == ZN_OK) {
         t->step = step;
         t->learner.optim.step = step - t->left_out;
-        if (t->discriminator) /* it joins late */
-            t->discriminator->learner.optim.step = zn_trainer_judged(t);
-        status = send_state(t);
+        status = read_judged(path, w, t);
     }
+    if (status == ZN_OK)
+        status = send_state(t);
     zn_weights_close(w);
     return status == ZN_OK ? ZN_OK : zn_fail_in_file(status, path);
 }

@@ -3,6 +3,7 @@
 #include "base/fail.h"
 #include "train/run/run.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -154,6 +155,24 @@ static zn_status plan_stages(zn_run *r)
     return r->stage_count ? ZN_OK : ZN_FAIL(ZN_EINVALID, "the recipe has no steps for what the teacher can teach");
 }
 
+/* Each part of a batch gets this share of the teacher's latents: rounded, it would depend on how many parts there are.
+ */
+static zn_status check_share(const zn_run *r)
+{
+    const zn_recipe *k = &r->recipe;
+    int parts, batch;
+    if (k->teacher_latents <= 0 || k->joint_steps + k->gan_steps <= 0)
+        return ZN_OK;
+    ZN_TRY(zn_run_divide(r, k, &parts, &batch));
+    const double images = k->teacher_latents * batch;
+    if (fabs(images - round(images)) < 1e-6 * batch)
+        return ZN_OK;
+    return ZN_FAIL(ZN_EINVALID,
+                   "distill.teacher_latents: %g of %d image%s is not a whole number; a batch of %d has %d part%s "
+                   "(accumulate, ranks) of that many: change one of them",
+                   k->teacher_latents, batch, batch == 1 ? "" : "s", k->batch, parts, parts == 1 ? "" : "s");
+}
+
 static zn_status set_up(zn_run *r, const zn_distill_options *o)
 {
     ZN_TRY(read_recipe(r, o));
@@ -162,6 +181,7 @@ static zn_status set_up(zn_run *r, const zn_distill_options *o)
         ZN_TRY(go_on(r, o));
     set_lengths(&r->recipe, r->teacher, o->run.resume ? 0 : o->run.steps);
     ZN_TRY(plan_stages(r));
+    ZN_TRY(check_share(r));
     return make_student(r);
 }
 

@@ -119,14 +119,18 @@ static zn_status keep_held_out(zn_run *r)
     return ZN_OK;
 }
 
-/* What the folder has is good for a run that goes on: until its first checkpoint the weights may yet be others. */
+/* What the folder has is good for a run that goes on with the same images: until its first checkpoint the weights may
+ * yet be others. Files of other images are removed, so that a later call does not take them for those of the images of
+ * this one. Only the rank that keeps the folder knows of other images; it then misses the file for all ranks. */
 zn_status zn_run_fill_table(zn_run *r, const char *file, const zn_model *encoder, int side)
 {
     char path[ZN_RUN_PATH];
     bool there = false;
     zn_run_path(r, file, path);
     zn_status status = ZN_OK;
-    if (r->has_checkpoint)
+    if (r->other_data)
+        remove(path);
+    else if (r->has_checkpoint)
         status = zn_conditions_read(path, r->on.table, r->set, r->on.wanted, &there);
     ZN_TRY(zn_ranks_agree(r->options.ranks, status));
     bool missing = !there;

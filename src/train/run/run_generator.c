@@ -121,6 +121,7 @@ zn_status zn_run_write_generator(const zn_run *r)
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
         zn_run_path(r, folders[i], path);
         ZN_TRY(zn_folder_make(path));
+        zn_remove_temporaries(path);
     }
     ZN_TRY(write_index(r));
     ZN_TRY(write_transformer(r, &form->dit));

@@ -132,7 +132,7 @@ static zn_status log_step(zn_run *r, const zn_measures *m)
         snprintf(names[i], sizeof names[i], "loss/%s", t->objective.terms[i].name);
         list[n++] = (zn_metric){ names[i], t->values[i] };
     }
-    if (t->discriminator && zn_trainer_judged(t) > 0)
+    if (t->discriminator && zn_trainer_judged(t) > 0 && t->step > zn_trainer_opening(t->recipe))
         list[n++] = (zn_metric){ "loss/judgement", t->discriminator->value };
     list[n++] = (zn_metric){ "lr", p.lr };
     list[n++] = (zn_metric){ "images_per_second", p.images_per_second };

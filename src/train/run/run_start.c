@@ -126,18 +126,32 @@ static zn_status plan_latent_net(zn_run *r)
     return ZN_OK;
 }
 
-/* A classifier that is there must be one of the same attributes. */
+static bool has_classifier_of(const zn_model *m, const zn_labels *l)
+{
+    bool same = m->has[ZN_CLASSIFIER] && m->attributes && m->config.classes == l->count;
+    for (int i = 0; i < l->count && same; i++)
+        same = strcmp(m->attributes[i], l->names[i]) == 0;
+    return same;
+}
+
+/* A classifier of other attributes makes way for a fresh one, but not that of a run that goes on. */
 static zn_status plan_classifier(zn_run *r, const char *name)
 {
     zn_model *m = r->model;
     const zn_labels *l = r->on.labels;
+    if (has_classifier_of(m, l))
+        return ZN_OK;
+    if (m->has[ZN_CLASSIFIER] && r->has_checkpoint)
+        return ZN_FAIL(ZN_EINVALID, "%s has a classifier of other attributes than %s: begin a new run", name,
+                       r->recipe.labels);
     if (m->has[ZN_CLASSIFIER]) {
-        bool same = m->attributes && m->config.classes == l->count;
-        for (int i = 0; i < l->count && same; i++)
-            same = strcmp(m->attributes[i], l->names[i]) == 0;
-        return same ? ZN_OK
-                    : ZN_FAIL(ZN_EINVALID, "%s has a classifier of other attributes than %s: begin without it", name,
-                              r->recipe.labels);
+        char sentence[2 * ZN_RUN_PATH + 128];
+        snprintf(sentence, sizeof sentence,
+                 "%s has a classifier of other attributes than %s: the run begins with a new classifier", name,
+                 r->recipe.labels);
+        zn_model_drop_classifier(m);
+        if (r->options.remark)
+            r->options.remark(r->options.user, sentence);
     }
     m->config.classes = l->count;
     return zn_model_name_attributes(m, l->names, l->count);

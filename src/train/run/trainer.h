@@ -58,6 +58,7 @@ typedef struct zn_trainer {
     int batch, parts;                /* of options */
     float *figures;                  /* [parts][ZN_FIGURES]: loss, terms, the discriminator's loss */
     float *before;                   /* the state before the step, where a step may go wrong; else NULL */
+    int64_t judged_before;           /* updates of the discriminator before it */
     float *ahead;                    /* noise drawn while a device computed, or NULL; for images from `ahead_of` on */
     int64_t ahead_of;
 } zn_trainer;
@@ -82,7 +83,7 @@ ZN_MUST_USE zn_status zn_trainer_measure(zn_trainer *t, const float *input, cons
 int zn_trainer_own_parts(const zn_trainer *t);
 int64_t zn_trainer_opening(const zn_recipe *recipe);
 
-/* Steps in which the discriminator took part. */
+/* Updates of the discriminator. */
 int64_t zn_trainer_judged(const zn_trainer *t);
 
 /* ZN_ENUMERIC names a parameter, an average or a moment that is not finite: an update may make one out of gradients

@@ -8,11 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-int64_t zn_trainer_judged(const zn_trainer *t)
-{
-    const int64_t done = t->step - zn_trainer_opening(t->recipe);
-    return done > 0 ? done : 0;
-}
+int64_t zn_trainer_judged(const zn_trainer *t) { return t->discriminator ? t->discriminator->learner.optim.step : 0; }
 
 /* True if the discriminator takes part in this step. */
 static bool judges(const zn_trainer *t) { return t->discriminator && t->step >= zn_trainer_opening(t->recipe); }

@@ -22,6 +22,7 @@ Y
 learn() { zenith train small.yaml --data pictures --captions captions.csv -q "$@" | grep -E '^(steps|model)'; }
 learn -o whole
 learn -o parts --steps 2
+for d in . transformer text_encoder vae tokenizer; do : >parts/model/$d/model.safetensors.tmp-0123abcd; done # of a run that was killed
 zenith train --data pictures -o parts --resume --steps 4 -q | grep '^steps'
 cmp whole/checkpoint.safetensors parts/checkpoint.safetensors
 diff -r whole/model parts/model && find whole/model -type f | LC_ALL=C sort
