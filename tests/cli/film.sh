@@ -113,7 +113,7 @@ done
 # Stopped in the middle: nothing is left.
 make_film -f lavfi -i testsrc2=size=320x240:rate=25:duration=60 -c:v libx264 -preset ultrafast long.mp4
 "$zenith" reconstruct -q -m "$model" long.mp4 -o stopped.mp4 2>/dev/null &
-until compgen -G 'stopped.mp4.*.part' >/dev/null || ! kill -0 $! 2>/dev/null; do
+until compgen -G 'stopped.mp4.tmp-*' >/dev/null || ! kill -0 $! 2>/dev/null; do
     sleep 0.1
 done
 kill -INT $! 2>/dev/null || fail "it ended before it was stopped"
@@ -178,12 +178,20 @@ for kind in mkv mp4; do # the first frame is shown after five seconds, from whic
     grep -q -E 'cut off|could not be decoded' err.txt && fail "remarks on a film that begins late: $(cat err.txt)"
 done
 
+# The result is written as images are: through a symbolic link, with the permissions of the file that it replaces.
+cp plain.mp4 target.mp4 && chmod 600 target.mp4 && ln -s target.mp4 link.mp4
+run -q plain.mp4 -o link.mp4
+[[ -L link.mp4 && $(stat -c %a target.mp4) == 600 ]] || fail "link: $(ls -l link.mp4 target.mp4)"
+cmp -s plain.mp4 target.mp4 && fail "the target of the link is not written"
+
 # Refused before the work.
 refuse() { "$zenith" reconstruct -m "$model" "${@:2}" 2>err.txt >/dev/null && fail "accepted: ${*:2}"; grep -q "$1" err.txt || fail "${*:2}: $(cat err.txt)"; }
 refuse 'so the result must be one too' plain.mp4 -o plain.png
 refuse "the result 'back.mp4' is a video, so the input must be a video file" - -o back.mp4 </dev/null
 refuse 'is for images' plain.mp4 -o back.mp4 --quality 50
 mkdir -p folder.mp4 && refuse 'is a folder' plain.mp4 -o folder.mp4
+mkfifo pipe.mp4 && refuse '^zenith: pipe.mp4: a pipe or device; a video needs a regular file$' plain.mp4 -o pipe.mp4
+[[ -p pipe.mp4 ]] || fail "the pipe is gone"
 make_film "${sound[@]}" -c:a aac sound.mp4 && refuse 'there is no video in the file, only audio' sound.mp4
 echo junk >junk.mp4 && refuse 'junk.mp4: not a video that FFmpeg can read' junk.mp4
 cp plain.mp4 plain.png && refuse 'plain.png: a video, not an image$' plain.png

@@ -1,20 +1,19 @@
-/* Pictures to films through FFmpeg. The film grows under another name beside its own and is renamed when it is whole.
- */
+/* Pictures to films through FFmpeg. The film grows in a temporary file beside its own (base/file.h), which is renamed
+ * when it is whole. */
 #include <zenith/film.h>
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/file.h"
 #include "io/video/film_copy.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { MOST_RATE = 1000, RATE_PARTS = 60000, MOST_PARTS = 65535 /* of a second, in MPEG-4 */ };
 
 struct zn_film_writer {
-    char *path, *growing;
+    char *path;
+    zn_outfile file; /* FFmpeg writes to its temporary, and not through its stream */
     AVFormatContext *format;
     AVCodecContext *encoder;
     AVStream *stream;
@@ -25,7 +24,6 @@ struct zn_film_writer {
     zn_film_copy copy;     /* of its audio */
     int width, height;
     int64_t count, last; /* last: the time of the last image, in units of the encoder */
-    bool begun;          /* the file is there */
 };
 
 void zn_film_drop(zn_film_writer *w)
@@ -41,16 +39,16 @@ void zn_film_drop(zn_film_writer *w)
     if (w->format && w->format->pb)
         zn_ff.avio_closep(&w->format->pb);
     zn_ff.avformat_free_context(w->format);
-    if (w->begun)
-        unlink(w->growing);
+    zn_outfile_abandon(&w->file);
     zn_free(w->path);
-    zn_free(w->growing);
     zn_free(w);
 }
 
 /* The kind of film that the name says, and an encoder that it can hold. */
 static zn_status choose(const char *path, const AVOutputFormat **kind, const AVCodec **codec)
 {
+    if (zn_exists(path) && !zn_is_folder(path) && !zn_is_regular(path))
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: a pipe or device; a video needs a regular file", path);
     *kind = zn_ff.av_guess_format(NULL, path, NULL);
     if (!*kind || (*kind)->video_codec == AV_CODEC_ID_NONE)
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s: not the name of a video that FFmpeg can write", path);
@@ -70,7 +68,7 @@ zn_status zn_film_check(const char *path)
 
 static zn_status make_format(zn_film_writer *w, const AVOutputFormat *kind)
 {
-    const int code = zn_ff.avformat_alloc_output_context2(&w->format, kind, NULL, w->growing);
+    const int code = zn_ff.avformat_alloc_output_context2(&w->format, kind, NULL, w->path);
     return code < 0 ? zn_ffmpeg_fail(w->path, "make the video", code) : ZN_OK;
 }
 
@@ -177,24 +175,13 @@ static zn_status make_scaler(zn_film_writer *w, int bits)
 static zn_status begin(zn_film_writer *w)
 {
     char *name;
-    ZN_TRY(zn_ffmpeg_address(w->growing, &name));
+    ZN_TRY(zn_outfile_open(&w->file, w->path));
+    ZN_TRY(zn_ffmpeg_address(w->file.temporary, &name));
     int code = zn_ff.avio_open(&w->format->pb, name, AVIO_FLAG_WRITE);
     zn_free(name);
-    w->begun = code >= 0;
     if (code >= 0)
         code = zn_ff.avformat_write_header(w->format, NULL);
     return code < 0 ? zn_ffmpeg_fail(w->path, "write the video", code) : ZN_OK;
-}
-
-static zn_status name_files(zn_film_writer *w, const char *path)
-{
-    const size_t capacity = strlen(path) + 32;
-    w->path = zn_strdup(path);
-    w->growing = zn_alloc(capacity);
-    if (!w->path || !w->growing)
-        return ZN_FAIL(ZN_ENOMEM, "out of memory for a video");
-    snprintf(w->growing, capacity, "%s.%ld.part", path, (long)getpid());
-    return ZN_OK;
 }
 
 /* Audio, and with metadata what the file says of itself. */
@@ -218,9 +205,8 @@ static zn_status create(const char *path, const zn_film *source, int width, int 
     w->width = width;
     w->height = height;
     w->source = source;
-    zn_status status = name_files(w, path);
-    if (status == ZN_OK)
-        status = choose(path, &kind, &codec);
+    zn_status status =
+        (w->path = zn_strdup(path)) ? choose(path, &kind, &codec) : ZN_FAIL(ZN_ENOMEM, "out of memory for a video");
     if (status == ZN_OK)
         status = make_format(w, kind);
     if (status == ZN_OK)
@@ -328,9 +314,8 @@ zn_status zn_film_finish(zn_film_writer *w)
         code = zn_ff.avio_closep(&w->format->pb);
     if (code < 0)
         status = zn_ffmpeg_fail(w->path, "end the video", code);
-    if (status == ZN_OK && rename(w->growing, w->path) != 0)
-        status = ZN_FAIL(ZN_EIO, "%s: cannot put the video there: %s", w->path, strerror(errno));
-    w->begun &= status != ZN_OK;
+    if (status == ZN_OK)
+        status = zn_outfile_commit(&w->file);
     zn_film_drop(w);
     return status;
 }
