@@ -69,6 +69,10 @@ if make_film "${picture[@]}" "${sound[@]}" -c:v libx265 -crf 4 -x265-params log-
     check phone phone.mov phone_out.mp4 10
     [[ $(property phone_out.mp4 v width)x$(property phone_out.mp4 v height) == 48x64 ]] || fail "phone: not upright"
     [[ $(property phone_out.mp4 v pix_fmt) == yuv420p10le ]] || fail "phone: $(property phone_out.mp4 v pix_fmt)"
+    run -q --compare phone.mov -o phone_compare.mp4
+    [[ $(property phone_compare.mp4 v pix_fmt) == yuv420p10le ]] || fail "phone: compared as $(property phone_compare.mp4 v pix_fmt)"
+    deep=$(ffmpeg -v error -i phone_compare.mp4 -frames:v 1 -vf crop=48:64:0:0,format=gray10le -f rawvideo - </dev/null | od -An -v -tu2 -w2 | awk '$1 % 4' | wc -l)
+    [[ $deep -gt 1500 ]] || fail "phone: only $deep of 3072 pixels of the original in the comparison have more than 8 bits"
     "$zenith" info phone.mov | grep -q -E '^rotation +(90|270)' || fail "info does not show the rotation"
 fi
 
