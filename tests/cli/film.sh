@@ -84,6 +84,26 @@ check varying varying.mkv varying_out.mkv 10
 run varying.mkv -o again.mkv
 grep -q 'its frame rate varies, with 40 to 120 ms between frames' err.txt || fail "not told that the rate varies: $(cat err.txt)"
 
+# Chapters are kept, as is what HDR states; other streams are named, with no advice that does not help.
+{ echo ';FFMETADATA1' && printf '[CHAPTER]\nTIMEBASE=1/10\nSTART=%s\nEND=%s\ntitle=%s\n' 0 2 One 2 4 Two; } >chapters.txt
+chapters() { ffprobe -v error -show_chapters -of csv=p=0 "$1" | cut -d, -f3-; }
+make_film -i plain.mp4 -i chapters.txt -map 0:v -map 0:a -map_metadata 1 -c copy chapters.mp4
+run chapters.mp4 -o chapters_out.mkv
+[[ $(chapters chapters_out.mkv | grep -c -E 'One|Two') == 2 && ! -s err.txt ]] || fail "chapters: $(chapters chapters_out.mkv) $(cat err.txt)"
+run chapters.mp4 -o chapters_out.mp4 --strip
+[[ -z $(chapters chapters_out.mp4) && ! -s err.txt ]] || fail "--strip keeps chapters: $(chapters chapters_out.mp4) $(cat err.txt)"
+make_film -f lavfi -i testsrc=size=16x16:duration=0.04 -frames:v 1 cover.png
+make_film -i plain.mp4 -i cover.png -i plain.mp4 -map 0 -map 1 -map 2:v -c copy -disposition:v:1 attached_pic cover.mp4
+if make_film "${picture[@]}" -c:v libx265 -pix_fmt yuv420p10le -x265-params \
+    'log-level=none:hdr10=1:repeat-headers=1:master-display=G(13250,34500)B(7500,3000)R(34000,16000)WP(15635,16450)L(10000000,1):max-cll=1000,400' hdr.mkv 2>none &&
+    ffprobe -v error -show_streams hdr.mkv | grep -q 'max_content=1000'; then
+    run -q hdr.mkv -o hdr_out.mkv
+    ffprobe -v error -show_streams hdr_out.mkv | grep -q 'max_content=1000' || fail "hdr: the brightness is lost"
+fi
+make_film "${picture[@]}" -vf tinterlace=interleave_top,setfield=tff -c:v libx264 -flags +ilme+ildct -crf 4 fields.mp4
+run fields.mp4 -o fields_out.mp4
+grep -q '^zenith: fields.mp4: [0-9]* of its frames are interlaced and are taken as whole images' err.txt || fail "not told of fields: $(cat err.txt)"
+
 # Odd sides get one more line.
 if make_film -f lavfi -i testsrc=size=63x47:rate=10:duration=0.5 -c:v libvpx-vp9 -pix_fmt yuv444p odd.webm 2>/dev/null; then
     run -q odd.webm -o odd.mkv

@@ -184,12 +184,32 @@ static zn_status begin(zn_film_writer *w)
     return code < 0 ? zn_ffmpeg_fail(w->path, "write the video", code) : ZN_OK;
 }
 
+/* What the file states of the brightness of HDR, which players need with its transfer curve. */
+static zn_status copy_brightness(zn_film_writer *w)
+{
+    int count;
+    const AVPacketSideData *data = zn_ffmpeg_side_data(source_stream(w), &count);
+    for (int i = 0; i < count; i++) {
+        if (data[i].type != AV_PKT_DATA_MASTERING_DISPLAY_METADATA && data[i].type != AV_PKT_DATA_CONTENT_LIGHT_LEVEL)
+            continue;
+        uint8_t *to = zn_ffmpeg_new_side_data(w->stream, data[i].type, data[i].size);
+        if (!to)
+            return ZN_FAIL(ZN_ENOMEM, "out of memory for a video");
+        memcpy(to, data[i].data, data[i].size);
+    }
+    return ZN_OK;
+}
+
 /* Audio, and with metadata what the file says of itself. */
 static zn_status copy_rest(zn_film_writer *w, int metadata)
 {
-    if (metadata && zn_ff.av_dict_copy(&w->format->metadata, w->source->format->metadata, 0) < 0)
+    const AVFormatContext *source = w->source->format;
+    if (metadata && zn_ff.av_dict_copy(&w->format->metadata, source->metadata, 0) < 0)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a video");
-    return zn_film_copy_begin(&w->copy, w->source->path, w->format);
+    if (metadata)
+        ZN_TRY(zn_film_copy_chapters(source, w->format));
+    ZN_TRY(copy_brightness(w));
+    return zn_film_copy_begin(&w->copy, w->source->path, w->source->stream, w->format);
 }
 
 static zn_status create(const char *path, const zn_film *source, int width, int height, double rate, int metadata,

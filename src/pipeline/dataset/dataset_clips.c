@@ -186,7 +186,7 @@ static void report_faults(const builder *b, const zn_film *film, const char *pat
 {
     zn_film_faults faults;
     zn_film_find_faults(film, &faults);
-    if (b->o->faults && (faults.lost || faults.damaged || faults.missing > 0))
+    if (b->o->faults && (faults.lost || faults.damaged || faults.interlaced || faults.missing > 0))
         b->o->faults(b->o->user, path, &faults);
 }
 
