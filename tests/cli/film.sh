@@ -59,7 +59,7 @@ run -q --strip plain.mp4 -o stripped.mp4
 if make_film "${picture[@]}" "${sound[@]}" -c:v libx264 -crf 4 -pix_fmt yuvj420p -color_range pc -colorspace smpte170m -c:a pcm_s16le full.mov; then
     check full full.mov full_out.mov 10
     run full.mov -o full_out.mp4
-    grep -q 'cannot hold the audio (pcm_s16le)' err.txt || fail "not told that audio is left out: $(cat err.txt)"
+    grep -qx 'zenith: full_out.mp4: without the audio (pcm_s16le) of full.mov; .mkv holds any audio' err.txt || fail "not told that audio is left out: $(cat err.txt)"
 fi
 
 # As a phone writes it: HEVC, 10 bits, on its side, AAC.
@@ -94,6 +94,11 @@ run chapters.mp4 -o chapters_out.mp4 --strip
 [[ -z $(chapters chapters_out.mp4) && ! -s err.txt ]] || fail "--strip keeps chapters: $(chapters chapters_out.mp4) $(cat err.txt)"
 make_film -f lavfi -i testsrc=size=16x16:duration=0.04 -frames:v 1 cover.png
 make_film -i plain.mp4 -i cover.png -i plain.mp4 -map 0 -map 1 -map 2:v -c copy -disposition:v:1 attached_pic cover.mp4
+run cover.mp4 -o cover_out.mkv
+grep -qx 'zenith: cover_out.mkv: without the other video (h264), cover art (png) of cover.mp4' err.txt || fail "cover art: $(cat err.txt)"
+make_film -i plain.mp4 -i words.srt -c copy -c:s mov_text words.mp4
+run words.mp4 -o words_out.mkv
+grep -qx 'zenith: words_out.mkv: without the subtitles (mov_text) of words.mp4' err.txt || fail "subtitles: $(cat err.txt)"
 if make_film "${picture[@]}" -c:v libx265 -pix_fmt yuv420p10le -x265-params \
     'log-level=none:hdr10=1:repeat-headers=1:master-display=G(13250,34500)B(7500,3000)R(34000,16000)WP(15635,16450)L(10000000,1):max-cll=1000,400' hdr.mkv 2>none &&
     ffprobe -v error -show_streams hdr.mkv | grep -q 'max_content=1000'; then
