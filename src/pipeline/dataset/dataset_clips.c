@@ -6,8 +6,10 @@
 #include "base/fail.h"
 #include "base/file.h"
 #include "base/least.h"
+#include "base/text.h"
 #include "io/dataset/dataset.h"
 #include "io/image/pixels/resize.h"
+#include "pipeline/dataset/dataset_photos.h"
 
 #include <zenith/film.h>
 
@@ -196,6 +198,8 @@ static zn_status read_film(builder *b, int input, const char *path, double begin
     zn_film_info info;
     zn_film *film;
     zn_image *frame = NULL;
+    if (zn_ending(path, ".lmdb"))
+        return ZN_FAIL(ZN_EINVALID, "%s: a data set, not a video: build from the videos it was made of", path);
     ZN_TRY(zn_film_describe(path, &info));
     ZN_TRY(zn_film_open(path, &film));
     zn_status status = ZN_OK;
@@ -364,6 +368,8 @@ static zn_status read_folder(builder *b, int input)
     const bool none = status == ZN_ENOTFOUND;
     if (none)
         status = count ? ZN_OK : ZN_FAIL(ZN_ENOTFOUND, "%s: no videos and no images in it", path);
+    if (status == ZN_OK && !none)
+        status = zn_dataset_check_images(images, path);
     if (status == ZN_OK)
         status = read_films(b, input, films, count + !none);
     if (status == ZN_OK && !none)

@@ -133,5 +133,9 @@ zenith dataset build --clips 5 --crops 2 frames -o bad.lmdb
 echo "both: $?"
 zenith dataset build --clips 50 frames -o bad.lmdb
 echo "too long: $?"
+zenith dataset build clips.lmdb -o bad.lmdb
+echo "clips as photos: $?"
+zenith dataset build --clips 2 clips.lmdb -o bad.lmdb
+echo "clips as frames: $?"
 ls -d bad* 2>/dev/null
 echo done
