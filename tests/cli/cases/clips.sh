@@ -137,5 +137,7 @@ zenith dataset build clips.lmdb -o bad.lmdb
 echo "clips as photos: $?"
 zenith dataset build --clips 2 clips.lmdb -o bad.lmdb
 echo "clips as frames: $?"
+zenith dataset build --clips 1 frames -o bad.lmdb
+echo "one frame: $?"
 ls -d bad* 2>/dev/null
 echo done
