@@ -29,6 +29,22 @@ typedef struct trip {
 /* The option given that only mamba-field models take; NULL if none is. */
 static const char *field_option(const options *o) { return o->scale ? "--scale" : o->share > 0 ? "--keep" : NULL; }
 
+/* The option given that videos do not take; NULL if none is. */
+static const char *image_option(const options *o)
+{
+    const struct {
+        const char *name;
+        int given;
+    } all[] = { { "--steps", o->steps != 0 },
+                { "--ddpm", o->ddpm != 0 },
+                { "--random-noise", o->random_noise != 0 },
+                { "--format", o->format != NULL } };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].given)
+            return all[i].name;
+    return field_option(o);
+}
+
 /* The encoder's share of the work, for the progress bar. */
 static double encoder_share(const session *s, const zn_image *image)
 {
@@ -319,7 +335,7 @@ int reconstruct_run(const options *o)
     if (status)
         return status;
     if (names_video(o))
-        return field_option(o) ? usage_error("reconstruct", "%s is for images, not for a video", field_option(o))
+        return image_option(o) ? usage_error("reconstruct", "%s is for images, not for a video", image_option(o))
                                : film_reconstruct(o);
     if (film_check_input(o))
         return EXIT_USAGE;

@@ -218,6 +218,7 @@ refuse() { "$zenith" reconstruct -m "$model" "${@:2}" 2>err.txt >/dev/null && fa
 refuse 'so the result must be one too' plain.mp4 -o plain.png
 refuse "the result 'back.mp4' is a video, so the input must be a video file" - -o back.mp4 </dev/null
 refuse 'is for images' plain.mp4 -o back.mp4 --quality 50
+refuse 'tiles of videos are blended: give --blend with --tile' plain.mp4 -o back.mp4 --tile 64
 mkdir -p folder.mp4 && refuse 'is a folder' plain.mp4 -o folder.mp4
 mkfifo pipe.mp4 && refuse '^zenith: pipe.mp4: a pipe or device; a video needs a regular file$' plain.mp4 -o pipe.mp4
 [[ -p pipe.mp4 ]] || fail "the pipe is gone"

@@ -44,7 +44,9 @@ static zn_status begin_pieces(zn_video *v, const zn_options *options)
         v->compute.math = ZN_PRECISION_BF16;
     }
     if (!v->compute.options.blend)
-        return ZN_OK;
+        return v->compute.options.tile <= 0
+                   ? ZN_OK
+                   : ZN_FAIL(ZN_EINVALID, "tiles of videos are blended: give --blend with --tile, or leave out both");
     v->blend.side = v->compute.options.tile;
     return zn_blend_check(v->blend.side);
 }

@@ -139,5 +139,7 @@ zenith dataset build --clips 2 clips.lmdb -o bad.lmdb
 echo "clips as frames: $?"
 zenith dataset build --clips 1 frames -o bad.lmdb
 echo "one frame: $?"
+zenith encode --clip frames/a -m $model -o bad.safetensors --tile 64
+echo "tiles without blending: $?"
 ls -d bad* 2>/dev/null
 echo done
