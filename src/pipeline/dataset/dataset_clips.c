@@ -14,6 +14,7 @@
 #include <zenith/film.h>
 
 #include <ctype.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,8 @@
 
 /* Sides are multiples of the blocks that JPEG codes, so that no block has parts of two frames. */
 enum { BLOCK = 8, NAME_SIZE = 512, PATH_SIZE = 4096 };
+/* The longest sides that their writers take. */
+enum { WEBP_SIDE = 16383, JPEG_SIDE = 65500 };
 
 typedef struct builder {
     const zn_dataset_build_options *o;
@@ -62,6 +65,14 @@ static zn_status begin_strip(builder *b, const zn_image *frame)
     b->height = (int)(frame->height * scale + 0.5) / BLOCK * BLOCK;
     if (!b->width || !b->height)
         return ZN_FAIL(ZN_EINVALID, "frames of %dx%d are too small", frame->width, frame->height);
+    const int highest = strcmp(b->o->format, "webp") == 0   ? WEBP_SIDE
+                        : strcmp(b->o->format, "jpeg") == 0 ? JPEG_SIDE
+                                                            : INT_MAX;
+    if ((int64_t)b->height * b->o->clips > highest)
+        return ZN_FAIL(ZN_ELIMIT,
+                       "--clips %d with frames of %dx%d do not fit into one %s record: use fewer frames, a smaller "
+                       "--size, or --format png",
+                       b->o->clips, b->width, b->height, highest == WEBP_SIDE ? "WebP" : "JPEG");
     return zn_image_new(b->width, b->height * b->o->clips, 8, &b->strip);
 }
 

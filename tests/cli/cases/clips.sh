@@ -139,6 +139,10 @@ zenith dataset build --clips 2 clips.lmdb -o bad.lmdb
 echo "clips as frames: $?"
 zenith dataset build --clips 1 frames -o bad.lmdb
 echo "one frame: $?"
+mkdir -p tall && for n in {1..12}; do makeimage tall/$n.png 16 1400 $n; done
+zenith dataset build --clips 12 tall -o bad.lmdb --size 16 --format webp
+echo "too tall: $?"
+zenith dataset build --clips 12 tall -o tall.lmdb --size 16 --format jpg -q | grep ^clips
 zenith encode --clip frames/a -m $model -o bad.safetensors --tile 64
 echo "tiles without blending: $?"
 ls -d bad* 2>/dev/null
