@@ -44,6 +44,9 @@ zenith decode -m $model two.npy -o two.png | sed 's/  [0-9.]* ms//'
 ls two_*
 zenith decode -m $model two.npy -o two.png --json | grep -o '"output": [^,}]*' | sort -u
 # What does not go.
+{ array "(1, 16, 2, 2, 2)"; head -c 508 /dev/zero; printf '\0\0\x80\x7f'; } >infinite.npy
+zenith decode -q -m $model infinite.npy -o no.png
+echo "infinity: $?"
 zenith encode -q -m $model --clip frames/f1.png frames/f2.png
 echo "no name: $?"
 zenith encode -q -m $model --clip frames -o clip.png
