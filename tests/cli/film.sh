@@ -219,6 +219,12 @@ refuse 'so the result must be one too' plain.mp4 -o plain.png
 refuse "the result 'back.mp4' is a video, so the input must be a video file" - -o back.mp4 </dev/null
 refuse 'is for images' plain.mp4 -o back.mp4 --quality 50
 refuse 'tiles of videos are blended: give --blend with --tile' plain.mp4 -o back.mp4 --tile 64
+make_film -i plain.mp4 -vf scale=48:32 -an -c:v libx264 small.ts
+make_film -i plain.mp4 -an -c copy large.ts
+cat large.ts small.ts >sizes.ts && make_film -i sizes.ts -c copy sizes.mkv
+refuse '^zenith: sizes.mkv: image 11 is 48x32, and those before it are 64x48: a clip has one size$' sizes.mkv -o back.mkv
+"$zenith" restore -q -m random:zenith-restore sizes.mkv -o back.mkv 2>err.txt >/dev/null && fail "accepted: restore sizes.mkv"
+grep -q ': image 11 is 48x32, and those before it are 64x48: a video has one size$' err.txt || fail "restore sizes.mkv: $(cat err.txt)"
 mkdir -p folder.mp4 && refuse 'is a folder' plain.mp4 -o folder.mp4
 mkfifo pipe.mp4 && refuse '^zenith: pipe.mp4: a pipe or device; a video needs a regular file$' plain.mp4 -o pipe.mp4
 [[ -p pipe.mp4 ]] || fail "the pipe is gone"

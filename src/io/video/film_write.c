@@ -309,8 +309,8 @@ static int64_t next_time(zn_film_writer *w)
 zn_status zn_film_write(zn_film_writer *w, const zn_image *picture)
 {
     if (picture->width != w->width || picture->height != w->height)
-        return ZN_FAIL(ZN_ESHAPE, "%s: an image of %dx%d in a video of %dx%d", w->path, picture->width, picture->height,
-                       w->width, w->height);
+        return ZN_FAIL(ZN_ESHAPE, "%s: image %lld is %dx%d, and those before it are %dx%d: a video has one size",
+                       w->path, (long long)w->count + 1, picture->width, picture->height, w->width, w->height);
     ZN_TRY(make_scaler(w, picture->bits));
     fill_rgb(w, picture);
     int code = zn_ff.av_frame_make_writable(w->yuv); /* the encoder may still look at the last one */

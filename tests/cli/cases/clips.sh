@@ -145,5 +145,8 @@ echo "too tall: $?"
 zenith dataset build --clips 12 tall -o tall.lmdb --size 16 --format jpg -q | grep ^clips
 zenith encode --clip frames/a -m $model -o bad.safetensors --tile 64
 echo "tiles without blending: $?"
+makeimage frames/b/f6.png 32 32
+zenith encode --clip frames/b -m $model -o bad.safetensors
+echo "another size: $?"
 ls -d bad* 2>/dev/null
 echo done
