@@ -204,8 +204,10 @@ static zn_status read_latent(session *s, const job *item, int64_t index, zn_late
     return ZN_EINVALID;
 }
 
-/* Decodes latent number `index` of a batch to its own file. Its facts are an object in a list. */
-static zn_status decode_member(session *s, const job *item, int64_t index, json *j, char *summary, size_t size)
+/* Decodes latent number `index` of a batch to its own file, or files of a video's images. Its facts are an object in a
+ * list. *first: the name of the file, or of the first one, to be freed. */
+static zn_status decode_member(session *s, const job *item, int64_t index, json *j, char *summary, size_t size,
+                               char **first)
 {
     zn_latent *latent = NULL;
     int64_t count;
@@ -224,7 +226,7 @@ static zn_status decode_member(session *s, const job *item, int64_t index, json 
         json_text(j, "output", s->wrote ? s->wrote : output);
         json_close(j, '}');
     }
-    free(s->wrote);
+    *first = s->wrote ? s->wrote : must_copy(output);
     s->wrote = NULL;
     free(output);
     zn_latent_free(latent);
@@ -235,7 +237,7 @@ static zn_status decode_member(session *s, const job *item, int64_t index, json 
 static zn_status decode_batch(session *s, const job *item, int64_t count, json *j, char *summary, size_t size)
 {
     const double base = s->bar.base, scale = s->bar.scale;
-    char last[256] = "";
+    char last[256] = "", *first = NULL;
     zn_status status = ZN_OK;
     if (!strcmp(item->output, STANDARD_OUTPUT)) {
         complain("%s: %lld latents make several images, which need names or a folder, not standard output", item->input,
@@ -247,14 +249,24 @@ static zn_status decode_batch(session *s, const job *item, int64_t count, json *
     for (int64_t i = 0; i < count && status == ZN_OK && !interrupted(); i++) {
         s->bar.base = base + scale * (double)i / (double)count;
         s->bar.scale = scale / (double)count;
-        status = decode_member(s, item, i, j, last, sizeof last);
+        char *name;
+        status = decode_member(s, item, i, j, last, sizeof last, &name);
+        if (!first)
+            first = name;
+        else
+            free(name);
     }
     if (s->o->json)
         json_close(j, ']');
     if (status == ZN_OK) {
-        s->wrote = numbered(item->output, 1);
-        snprintf(summary, size, "%lld latents, each %s", (long long)count, last);
+        const char *each = strncmp(last, "to ", 3) ? last : strstr(last, "  "); /* after the last file of a video */
+        each = each == last ? last : each ? each + 2 : "";
+        s->wrote = first;
+        snprintf(summary, size, "%.*s%lld latents, each %s", each == last ? 0 : (int)(each - last), last,
+                 (long long)count, each);
+        first = NULL;
     }
+    free(first);
     return status;
 }
 

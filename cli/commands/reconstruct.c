@@ -41,6 +41,13 @@ static char *misplaced(const session *s)
                  : must_print("%s is for diffusion autoencoders, and %s is not one", other, model);
 }
 
+/* The option given that videos do not take; NULL if none is. */
+static const char *image_option(const options *o)
+{
+    const char *given = field_option(o) ? field_option(o) : diffusion_option(o);
+    return given ? given : o->format ? "--format" : NULL;
+}
+
 /* The encoder's share of the work, for the progress bar. */
 static double encoder_share(const session *s, const zn_image *image)
 {
@@ -331,10 +338,9 @@ int reconstruct_run(const options *o)
     const int status = diffusion_check(o);
     if (status)
         return status;
-    if (names_video(o)) {
-        const char *given = field_option(o) ? field_option(o) : diffusion_option(o);
-        return given ? usage_error("reconstruct", "%s is for images, not for a video", given) : film_reconstruct(o);
-    }
+    if (names_video(o))
+        return image_option(o) ? usage_error("reconstruct", "%s is for images, not for a video", image_option(o))
+                               : film_reconstruct(o);
     if (film_check_input(o))
         return EXIT_USAGE;
     if (o->precision == ZN_PRECISION_FP8)

@@ -21,6 +21,13 @@ void film_report_faults(const zn_film_faults *faults, const char *name, film_rem
         tell(user, text);
         free(text);
     }
+    if (faults->interlaced) {
+        char *text = must_print("%s: %lld of its frames are interlaced and are taken as whole images: deinterlace it "
+                                "first, as with ffmpeg -vf bwdif",
+                                name, (long long)faults->interlaced);
+        tell(user, text);
+        free(text);
+    }
     if (faults->missing > 0) {
         char *text =
             must_print("%s: the file ends %.1f seconds before the duration that it states: it seems to be cut off",

@@ -120,7 +120,7 @@ const option option_table[] = {
     { "crops", 0, "N", "build: random square crops of each photo (one, the centre)", "a number from 1 to 10000",
       CMD_DATASET, 0, value_count, AT(crops) },
     { "clips", 0, "N", "build: store clips of N successive frames instead of photos; DIR is then a video, or a folder of videos or of numbered frames",
-      "a number from 1 to 1024", CMD_DATASET, 0, value_clips, AT(clips) },
+      "a number from 2 to 1024", CMD_DATASET, 0, value_clips, AT(clips) },
     { "rate", 0, "N", "build: frames taken of each second of a video, with --clips (all)", "a number from 1 to 1000, such as 8 or 12.5",
       CMD_DATASET, 0, value_rate, AT(rate) },
     { "count", 0, "N", "show: number of images, chosen by --seed (24)", "a number from 1 to 10000",

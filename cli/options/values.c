@@ -130,7 +130,7 @@ int value_sampling_steps(const char *text, void *field)
 
 int value_runs(const char *text, void *field) { return whole_int(text, 1, 100000, field); }
 int value_side(const char *text, void *field) { return whole_int(text, 8, 4096, field); }
-int value_clips(const char *text, void *field) { return whole_int(text, 1, 1024, field); }
+int value_clips(const char *text, void *field) { return whole_int(text, 2, 1024, field); }
 
 /* Frames per second: 24, 29.97 or, as NTSC's rates are defined, 30000/1001. */
 int value_rate(const char *text, void *field)

@@ -96,8 +96,8 @@ static void remark(const trip *t)
         note(o, "%s: its frame rate varies, with %.0f to %.0f ms between frames; the result keeps these times",
              p->input, 1000 * p->shortest, 1000 * p->longest);
     if (*p->left_out)
-        note(o, "%s: such a file cannot hold the %s of %s, which is left out; .mkv holds any", p->output, p->left_out,
-             p->input);
+        note(o, "%s: without the %s of %s%s", p->output, p->left_out, p->input,
+             strstr(p->left_out, "audio (") && !has_extension(p->output, "mkv") ? "; .mkv holds any audio" : "");
 }
 
 static void report(const trip *t)

@@ -42,7 +42,7 @@ typedef struct zn_dataset_build_options {
     int crops;                    /* random crops of each photo; 0: one, the centre */
     const char *format;           /* of the stored images: "jpeg", "png" or "webp"; NULL: jpeg */
     zn_image_write_options write; /* for the format; quality 0: 95 */
-    int clips;                    /* frames of each clip; 0: images, not clips */
+    int clips;                    /* frames of each clip, 2 or more; 0: images */
     double rate;                  /* with clips: frames taken of each second of a video; 0: all */
     uint64_t seed;
     int threads;              /* 0: one for each CPU */

@@ -49,8 +49,9 @@ ZN_API ZN_MUST_USE zn_status zn_film_next(zn_film *film, zn_image **out);
 ZN_API void zn_film_intervals(const zn_film *film, double *shortest, double *longest);
 
 typedef struct zn_film_faults {
-    int64_t lost;    /* packets that could not be decoded and gave no image; most packets are one frame */
-    int64_t damaged; /* images that were decoded with errors, of which parts are guesses */
+    int64_t lost;       /* packets that could not be decoded and gave no image; most packets are one frame */
+    int64_t damaged;    /* images that were decoded with errors, of which parts are guesses */
+    int64_t interlaced; /* images of two fields, each with every second line, that follow one another in time */
     /* Seconds by which the file ends before the duration that it states; known after the last image. 0 if it states
      * none, and if they are less than 0.2, or less than both 1 and a quarter of the duration: the file may not say how
      * long its last image is shown. */
@@ -69,12 +70,12 @@ typedef struct zn_film_writer zn_film_writer;
 ZN_API ZN_MUST_USE zn_status zn_film_create(const char *path, int width, int height, double rate, zn_film_writer **out);
 /* Creates a video of processed images of `source`, which stays open until the writer is freed: image i is shown at the
  * time of image i of the source. Colour matrix, range, primaries and transfer curve, the shape of pixels, and more than
- * 8 bits per sample where the encoder supports them, are those of the source. Audio and subtitles are copied as they
- * are. metadata: copy title, date and the like. */
+ * 8 bits per sample where the encoder supports them, are those of the source, and so is what it states of the
+ * brightness of HDR. Audio and subtitles are copied as they are. metadata: copy title, date, chapters and the like. */
 ZN_API ZN_MUST_USE zn_status zn_film_create_from(const char *path, const zn_film *source, int width, int height,
                                                  int metadata, zn_film_writer **out);
-/* What zn_film_create_from could not copy because the container does not support it: "audio (pcm_s16le)", or "". Valid
- * until the writer is freed. */
+/* What zn_film_create_from did not copy: audio and subtitles that the container does not support, and all streams of
+ * other kinds: "audio (pcm_s16le), cover art (png)", or "". Valid until the writer is freed. */
 ZN_API const char *zn_film_left_out(const zn_film_writer *writer);
 /* Adds an image of 8 or 16 bits. */
 ZN_API ZN_MUST_USE zn_status zn_film_write(zn_film_writer *writer, const zn_image *image);

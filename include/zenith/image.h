@@ -137,7 +137,8 @@ typedef struct zn_image_difference {
 /* Fails with ZN_ESHAPE if the sizes differ. 16-bit images are compared after rounding to 8 bits. */
 ZN_API ZN_MUST_USE zn_status zn_image_compare(const zn_image *a, const zn_image *b, zn_image_difference *out);
 
-/* a | b | their amplified absolute difference, side by side, 8 bits. ZN_ESHAPE if the sizes differ. */
+/* a | b | their amplified absolute difference, side by side, with the bits of the deeper one. ZN_ESHAPE if the
+ * sizes differ. */
 ZN_API ZN_MUST_USE zn_status zn_image_side_by_side(const zn_image *a, const zn_image *b, zn_image **out);
 
 #ifdef __cplusplus

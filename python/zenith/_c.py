@@ -463,10 +463,12 @@ class zn_film_info(Structure):
 class zn_film_faults(Structure):
     lost: int
     damaged: int
+    interlaced: int
     missing: float
     _fields_ = [
         ("lost", c_int64),
         ("damaged", c_int64),
+        ("interlaced", c_int64),
         ("missing", c_double),
     ]
 

@@ -105,7 +105,7 @@ zn_status sv_film(sv_job *job, sv_engine *e, int i, int measure, sv_film_fn proc
     if (status == ZN_OK)
         sv_film_remarks(job, &job->files[i], &p.faults);
     if (status == ZN_OK && *p.left_out)
-        sv_job_remark(job, "%s: MP4 cannot hold its %s, which is left out", job->files[i].name, p.left_out);
+        sv_job_remark(job, "%s: the MP4 is without its %s", job->files[i].name, p.left_out);
     film_free(&p);
     free(stem);
     return status;

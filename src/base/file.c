@@ -34,6 +34,12 @@ bool zn_is_folder(const char *path)
     return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
 }
 
+bool zn_is_regular(const char *path)
+{
+    struct stat s;
+    return stat(path, &s) == 0 && S_ISREG(s.st_mode);
+}
+
 static zn_status open_failed(const char *path, int error)
 {
     if (error == ENOENT || error == ENOTDIR)

@@ -55,6 +55,7 @@ void zn_remove_temporaries(const char *folder);
 
 bool zn_exists(const char *path);
 bool zn_is_folder(const char *path);
+bool zn_is_regular(const char *path); /* not a folder, pipe or device */
 
 /* Creates a folder and its missing parents. */
 ZN_MUST_USE zn_status zn_folder_make(const char *path);

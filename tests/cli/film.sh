@@ -59,7 +59,7 @@ run -q --strip plain.mp4 -o stripped.mp4
 if make_film "${picture[@]}" "${sound[@]}" -c:v libx264 -crf 4 -pix_fmt yuvj420p -color_range pc -colorspace smpte170m -c:a pcm_s16le full.mov; then
     check full full.mov full_out.mov 10
     run full.mov -o full_out.mp4
-    grep -q 'cannot hold the audio (pcm_s16le)' err.txt || fail "not told that audio is left out: $(cat err.txt)"
+    grep -qx 'zenith: full_out.mp4: without the audio (pcm_s16le) of full.mov; .mkv holds any audio' err.txt || fail "not told that audio is left out: $(cat err.txt)"
 fi
 
 # FLAC: FFmpeg answers that .mov holds it, and then refuses to write the header.
@@ -76,6 +76,10 @@ if make_film "${picture[@]}" "${sound[@]}" -c:v libx265 -crf 4 -x265-params log-
     check phone phone.mov phone_out.mp4 10
     [[ $(property phone_out.mp4 v width)x$(property phone_out.mp4 v height) == 48x64 ]] || fail "phone: not upright"
     [[ $(property phone_out.mp4 v pix_fmt) == yuv420p10le ]] || fail "phone: $(property phone_out.mp4 v pix_fmt)"
+    run -q --compare phone.mov -o phone_compare.mp4
+    [[ $(property phone_compare.mp4 v pix_fmt) == yuv420p10le ]] || fail "phone: compared as $(property phone_compare.mp4 v pix_fmt)"
+    deep=$(ffmpeg -v error -i phone_compare.mp4 -frames:v 1 -vf crop=48:64:0:0,format=gray10le -f rawvideo - </dev/null | od -An -v -tu2 -w2 | awk '$1 % 4' | wc -l)
+    [[ $deep -gt 1500 ]] || fail "phone: only $deep of 3072 pixels of the original in the comparison have more than 8 bits"
     "$zenith" info phone.mov | grep -q -E '^rotation +(90|270)' || fail "info does not show the rotation"
 fi
 
@@ -86,6 +90,31 @@ check varying varying.mkv varying_out.mkv 10
 [[ $(property varying_out.mkv s codec_name) == subrip ]] || fail "the subtitles are lost"
 run varying.mkv -o again.mkv
 grep -q 'its frame rate varies, with 40 to 120 ms between frames' err.txt || fail "not told that the rate varies: $(cat err.txt)"
+
+# Chapters are kept, as is what HDR states; other streams are named, with no advice that does not help.
+{ echo ';FFMETADATA1' && printf '[CHAPTER]\nTIMEBASE=1/10\nSTART=%s\nEND=%s\ntitle=%s\n' 0 2 One 2 4 Two; } >chapters.txt
+chapters() { ffprobe -v error -show_chapters -of csv=p=0 "$1" | cut -d, -f3-; }
+make_film -i plain.mp4 -i chapters.txt -map 0:v -map 0:a -map_metadata 1 -c copy chapters.mp4
+run chapters.mp4 -o chapters_out.mkv
+[[ $(chapters chapters_out.mkv | grep -c -E 'One|Two') == 2 && ! -s err.txt ]] || fail "chapters: $(chapters chapters_out.mkv) $(cat err.txt)"
+run chapters.mp4 -o chapters_out.mp4 --strip
+[[ -z $(chapters chapters_out.mp4) && ! -s err.txt ]] || fail "--strip keeps chapters: $(chapters chapters_out.mp4) $(cat err.txt)"
+make_film -f lavfi -i testsrc=size=16x16:duration=0.04 -frames:v 1 cover.png
+make_film -i plain.mp4 -i cover.png -i plain.mp4 -map 0 -map 1 -map 2:v -c copy -disposition:v:1 attached_pic cover.mp4
+run cover.mp4 -o cover_out.mkv
+grep -qx 'zenith: cover_out.mkv: without the other video (h264), cover art (png) of cover.mp4' err.txt || fail "cover art: $(cat err.txt)"
+make_film -i plain.mp4 -i words.srt -c copy -c:s mov_text words.mp4
+run words.mp4 -o words_out.mkv
+grep -qx 'zenith: words_out.mkv: without the subtitles (mov_text) of words.mp4' err.txt || fail "subtitles: $(cat err.txt)"
+if make_film "${picture[@]}" -c:v libx265 -pix_fmt yuv420p10le -x265-params \
+    'log-level=none:hdr10=1:repeat-headers=1:master-display=G(13250,34500)B(7500,3000)R(34000,16000)WP(15635,16450)L(10000000,1):max-cll=1000,400' hdr.mkv 2>none &&
+    ffprobe -v error -show_streams hdr.mkv | grep -q 'max_content=1000'; then
+    run -q hdr.mkv -o hdr_out.mkv
+    ffprobe -v error -show_streams hdr_out.mkv | grep -q 'max_content=1000' || fail "hdr: the brightness is lost"
+fi
+make_film "${picture[@]}" -vf tinterlace=interleave_top,setfield=tff -c:v libx264 -flags +ilme+ildct -crf 4 fields.mp4
+run fields.mp4 -o fields_out.mp4
+grep -q '^zenith: fields.mp4: [0-9]* of its frames are interlaced and are taken as whole images' err.txt || fail "not told of fields: $(cat err.txt)"
 
 # Odd sides get one more line.
 if make_film -f lavfi -i testsrc=size=63x47:rate=10:duration=0.5 -c:v libvpx-vp9 -pix_fmt yuv444p odd.webm 2>/dev/null; then
@@ -120,7 +149,7 @@ done
 # Stopped in the middle: nothing is left.
 make_film -f lavfi -i testsrc2=size=320x240:rate=25:duration=60 -c:v libx264 -preset ultrafast long.mp4
 "$zenith" reconstruct -q -m "$model" long.mp4 -o stopped.mp4 2>/dev/null &
-until compgen -G 'stopped.mp4.*.part' >/dev/null || ! kill -0 $! 2>/dev/null; do
+until compgen -G 'stopped.mp4.tmp-*' >/dev/null || ! kill -0 $! 2>/dev/null; do
     sleep 0.1
 done
 kill -INT $! 2>/dev/null || fail "it ended before it was stopped"
@@ -185,12 +214,27 @@ for kind in mkv mp4; do # the first frame is shown after five seconds, from whic
     grep -q -E 'cut off|could not be decoded' err.txt && fail "remarks on a film that begins late: $(cat err.txt)"
 done
 
+# The result is written as images are: through a symbolic link, with the permissions of the file that it replaces.
+cp plain.mp4 target.mp4 && chmod 600 target.mp4 && ln -s target.mp4 link.mp4
+run -q plain.mp4 -o link.mp4
+[[ -L link.mp4 && $(stat -c %a target.mp4) == 600 ]] || fail "link: $(ls -l link.mp4 target.mp4)"
+cmp -s plain.mp4 target.mp4 && fail "the target of the link is not written"
+
 # Refused before the work.
 refuse() { "$zenith" reconstruct -m "$model" "${@:2}" 2>err.txt >/dev/null && fail "accepted: ${*:2}"; grep -q "$1" err.txt || fail "${*:2}: $(cat err.txt)"; }
 refuse 'so the result must be one too' plain.mp4 -o plain.png
 refuse "the result 'back.mp4' is a video, so the input must be a video file" - -o back.mp4 </dev/null
 refuse 'is for images' plain.mp4 -o back.mp4 --quality 50
+refuse 'tiles of videos are blended: give --blend with --tile' plain.mp4 -o back.mp4 --tile 64
+make_film -i plain.mp4 -vf scale=48:32 -an -c:v libx264 small.ts
+make_film -i plain.mp4 -an -c copy large.ts
+cat large.ts small.ts >sizes.ts && make_film -i sizes.ts -c copy sizes.mkv
+refuse '^zenith: sizes.mkv: image 11 is 48x32, and those before it are 64x48: a clip has one size$' sizes.mkv -o back.mkv
+"$zenith" restore -q -m random:zenith-restore sizes.mkv -o back.mkv 2>err.txt >/dev/null && fail "accepted: restore sizes.mkv"
+grep -q ': image 11 is 48x32, and those before it are 64x48: a video has one size$' err.txt || fail "restore sizes.mkv: $(cat err.txt)"
 mkdir -p folder.mp4 && refuse 'is a folder' plain.mp4 -o folder.mp4
+mkfifo pipe.mp4 && refuse '^zenith: pipe.mp4: a pipe or device; a video needs a regular file$' plain.mp4 -o pipe.mp4
+[[ -p pipe.mp4 ]] || fail "the pipe is gone"
 make_film "${sound[@]}" -c:a aac sound.mp4 && refuse 'there is no video in the file, only audio' sound.mp4
 echo junk >junk.mp4 && refuse 'junk.mp4: not a video that FFmpeg can read' junk.mp4
 cp plain.mp4 plain.png && refuse 'plain.png: a video, not an image$' plain.png

@@ -131,7 +131,7 @@ static void what_is_no_film_is_refused(void **state)
     assert_non_null(strstr(zn_error_text(), other));
     unlink(other);
     assert_int_equal(zn_film_open(other, &f), ZN_ENOTFOUND);
-    assert_int_equal(zn_film_create("no/such/folder/film.mp4", 16, 16, 24, &w), ZN_ENOTFOUND);
+    assert_int_equal(zn_film_create("no/such/folder/film.mp4", 16, 16, 24, &w), ZN_EIO);
     assert_int_equal(zn_film_create("film", 16, 16, 24, &w), ZN_EUNSUPPORTED);
     assert_int_equal(zn_film_create(other, 16, 16, 0, &w), ZN_EINVALID);
     assert_int_equal(zn_film_create(other, 0, 16, 24, &w), ZN_EINVALID);

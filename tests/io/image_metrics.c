@@ -124,32 +124,43 @@ static void sizes_must_match(void **state)
     zn_image_free(b);
 }
 
+/* As deep as the deeper one. */
 static void side_by_side(void **state)
 {
     (void)state;
-    zn_image *a, *b, *both;
-    assert_int_equal(zn_image_new(6, 4, 8, &a), ZN_OK);
-    assert_int_equal(zn_image_new(6, 4, 16, &b), ZN_OK);
-    fill_pattern(a->pixels, 6, 4);
-    for (int i = 0; i < 6 * 4 * 3; i++)
-        ((uint16_t *)b->pixels)[i] = (uint16_t)((((uint8_t *)a->pixels)[i] ^ (i % 3 ? 5 : 127)) * 257);
-    assert_int_equal(zn_image_side_by_side(a, b, &both), ZN_OK);
-    assert_int_equal(both->height, 4);
-    assert_int_equal(both->bits, 8);
-    const int gap = (both->width - 18) / 2;
-    assert_int_equal(both->width, 18 + 2 * gap);
-    assert_in_range(gap, 1, 32);
-    for (int y = 0; y < 4; y++)
-        for (int x = 0; x < 6; x++)
-            for (int c = 0; c < 3; c++) {
-                const int p = at(a, x, y, c), q = at(b, x, y, c) / 257, d = 4 * abs(p - q);
-                assert_int_equal(at(both, x, y, c), p);
-                assert_int_equal(at(both, 6 + gap + x, y, c), q);
-                assert_int_equal(at(both, 12 + 2 * gap + x, y, c), d > 255 ? 255 : d);
-            }
-    zn_image_free(a);
-    zn_image_free(b);
-    zn_image_free(both);
+    for (int bits = 8; bits <= 16; bits += 8) {
+        zn_image *a, *b, *both;
+        const int scale = bits == 16 ? 257 : 1, most = 255 * scale;
+        assert_int_equal(zn_image_new(6, 4, 8, &a), ZN_OK);
+        assert_int_equal(zn_image_new(6, 4, bits, &b), ZN_OK);
+        fill_pattern(a->pixels, 6, 4);
+        for (int i = 0; i < 6 * 4 * 3; i++) {
+            const int v = (((uint8_t *)a->pixels)[i] ^ (i % 3 ? 5 : 127)) * scale;
+            if (bits == 16)
+                ((uint16_t *)b->pixels)[i] = (uint16_t)(v + (i % 5 && v < 65000)); /* not of 8 bits */
+            else
+                ((uint8_t *)b->pixels)[i] = (uint8_t)v;
+        }
+        assert_int_equal(zn_image_side_by_side(a, b, &both), ZN_OK);
+        assert_int_equal(both->height, 4);
+        assert_int_equal(both->bits, bits);
+        const int gap = (both->width - 18) / 2;
+        assert_int_equal(both->width, 18 + 2 * gap);
+        assert_in_range(gap, 1, 32);
+        for (int y = 0; y < 4; y++) {
+            for (int x = 0; x < 6; x++)
+                for (int c = 0; c < 3; c++) {
+                    const int p = at(a, x, y, c) * scale, q = at(b, x, y, c), d = 4 * abs(p - q);
+                    assert_int_equal(at(both, x, y, c), p);
+                    assert_int_equal(at(both, 6 + gap + x, y, c), q);
+                    assert_int_equal(at(both, 12 + 2 * gap + x, y, c), d > most ? most : d);
+                }
+            assert_int_equal(at(both, 6, y, 0), most);
+        }
+        zn_image_free(a);
+        zn_image_free(b);
+        zn_image_free(both);
+    }
 }
 
 int main(void)

@@ -15,6 +15,16 @@
 
 enum { ZN_FILM_MAX_PIXELS = 1 << 28 };
 
+/* Whether a stream's side data are part of its codec's parameters. */
+#define ZN_FFMPEG_CODED_SIDE_DATA (LIBAVCODEC_VERSION_INT >= AV_VERSION_INT(60, 31, 102))
+#if ZN_FFMPEG_CODED_SIDE_DATA
+#define ZN_FFMPEG_SIDE_OF_CODEC(CALL) CALL(av_packet_side_data_new)
+#define ZN_FFMPEG_SIDE_OF_STREAM(CALL)
+#else
+#define ZN_FFMPEG_SIDE_OF_CODEC(CALL)
+#define ZN_FFMPEG_SIDE_OF_STREAM(CALL) CALL(av_stream_new_side_data)
+#endif
+
 /* What is called, by library. */
 #define ZN_FFMPEG_AVUTIL(CALL)                                                                                         \
     CALL(av_d2q)                                                                                                       \
@@ -49,7 +59,8 @@ enum { ZN_FILM_MAX_PIXELS = 1 << 28 };
     CALL(avcodec_receive_frame)                                                                                        \
     CALL(avcodec_receive_packet)                                                                                       \
     CALL(avcodec_send_frame)                                                                                           \
-    CALL(avcodec_send_packet)
+    CALL(avcodec_send_packet)                                                                                          \
+    ZN_FFMPEG_SIDE_OF_CODEC(CALL)
 #define ZN_FFMPEG_AVFORMAT(CALL)                                                                                       \
     CALL(av_find_best_stream)                                                                                          \
     CALL(av_guess_format)                                                                                              \
@@ -67,7 +78,8 @@ enum { ZN_FILM_MAX_PIXELS = 1 << 28 };
     CALL(avio_close_dyn_buf)                                                                                           \
     CALL(avio_closep)                                                                                                  \
     CALL(avio_open)                                                                                                    \
-    CALL(avio_open_dyn_buf)
+    CALL(avio_open_dyn_buf)                                                                                            \
+    ZN_FFMPEG_SIDE_OF_STREAM(CALL)
 #define ZN_FFMPEG_SWSCALE(CALL)                                                                                        \
     CALL(sws_freeContext)                                                                                              \
     CALL(sws_getCachedContext)                                                                                         \
@@ -105,6 +117,29 @@ enum AVColorSpace zn_ffmpeg_colours(enum AVColorSpace told, int height);
  * 0..255. */
 void zn_ffmpeg_use_colours(struct SwsContext *scaler, enum AVColorSpace colours, int full, int to_rgb);
 
+static inline const AVPacketSideData *zn_ffmpeg_side_data(const AVStream *s, int *count)
+{
+#if ZN_FFMPEG_CODED_SIDE_DATA
+    *count = s->codecpar->nb_coded_side_data;
+    return s->codecpar->coded_side_data;
+#else
+    *count = s->nb_side_data;
+    return s->side_data;
+#endif
+}
+
+/* Room for more of it; NULL: out of memory. */
+static inline uint8_t *zn_ffmpeg_new_side_data(AVStream *s, enum AVPacketSideDataType type, size_t size)
+{
+#if ZN_FFMPEG_CODED_SIDE_DATA
+    AVCodecParameters *p = s->codecpar;
+    AVPacketSideData *added = zn_ff.av_packet_side_data_new(&p->coded_side_data, &p->nb_coded_side_data, type, size, 0);
+    return added ? added->data : NULL;
+#else
+    return zn_ff.av_stream_new_side_data(s, type, size);
+#endif
+}
+
 /* False for AV_NOPTS_VALUE, and for times of damaged files that no video reaches: sums and differences of the others
  * fit into 64 bits. */
 static inline bool zn_ffmpeg_is_time(int64_t time) { return time >= -(INT64_MAX / 4) && time <= INT64_MAX / 4; }
@@ -127,7 +162,8 @@ struct zn_film {
     int64_t count, capacity;
     int64_t lost;    /* packets that gave no image because of errors */
     int64_t damaged; /* images with errors */
-    int64_t played;  /* the end of the packets that were read, in microseconds */
+    int64_t interlaced;
+    int64_t played; /* the end of the packets that were read, in microseconds */
 };
 
 /* Bits per sample of the film's images as they are stored. */

@@ -11,13 +11,39 @@ static bool is_copied(const AVStream *s)
     return s->codecpar->codec_type == AVMEDIA_TYPE_AUDIO || s->codecpar->codec_type == AVMEDIA_TYPE_SUBTITLE;
 }
 
-/* "audio (pcm_s16le), subtitles (subrip)" */
+static const char *kind_of(const AVStream *s)
+{
+    switch (s->codecpar->codec_type) {
+    case AVMEDIA_TYPE_AUDIO:
+        return "audio";
+    case AVMEDIA_TYPE_SUBTITLE:
+        return "subtitles";
+    case AVMEDIA_TYPE_VIDEO:
+        return s->disposition & AV_DISPOSITION_ATTACHED_PIC ? "cover art" : "other video";
+    case AVMEDIA_TYPE_ATTACHMENT:
+        return "attachment";
+    default:
+        return s->codecpar->codec_tag == MKTAG('t', 'm', 'c', 'd') ? "timecode" : "data";
+    }
+}
+
+/* MP4 keeps the titles of chapters in such a stream too. */
+static bool is_chapters(const AVFormatContext *source, const AVStream *s)
+{
+    return source->nb_chapters && s->codecpar->codec_type == AVMEDIA_TYPE_DATA &&
+           s->codecpar->codec_tag == MKTAG('t', 'e', 'x', 't');
+}
+
+/* "audio (pcm_s16le), cover art (png), timecode" */
 static void leave_out(zn_film_copy *c, const AVStream *s)
 {
+    const enum AVCodecID codec = s->codecpar->codec_id;
+    const char *name = codec == AV_CODEC_ID_NONE ? "" : zn_ff.avcodec_get_name(codec);
     const size_t length = strlen(c->left_out);
-    snprintf(c->left_out + length, sizeof c->left_out - length, "%s%s (%s)", length ? ", " : "",
-             s->codecpar->codec_type == AVMEDIA_TYPE_AUDIO ? "audio" : "subtitles",
-             zn_ff.avcodec_get_name(s->codecpar->codec_id));
+    char item[64];
+    snprintf(item, sizeof item, "%s%s%s%s", kind_of(s), *name ? " (" : "", name, *name ? ")" : "");
+    if (!strstr(c->left_out, item)) /* ten fonts are one */
+        snprintf(c->left_out + length, sizeof c->left_out - length, "%s%s", length ? ", " : "", item);
 }
 
 static zn_status add_stream(const AVStream *from, AVFormatContext *out)
@@ -53,7 +79,29 @@ static zn_status try_header(const AVStream *s, const AVOutputFormat *kind, bool 
     return status;
 }
 
-zn_status zn_film_copy_begin(zn_film_copy *c, const char *path, AVFormatContext *out)
+zn_status zn_film_copy_chapters(const AVFormatContext *source, AVFormatContext *out)
+{
+    if (!source->nb_chapters)
+        return ZN_OK;
+    out->chapters = zn_ff.av_malloc(sizeof *out->chapters * source->nb_chapters);
+    if (!out->chapters)
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for the chapters of a video");
+    for (unsigned i = 0; i < source->nb_chapters; i++) {
+        const AVChapter *from = source->chapters[i];
+        if (from->start < 0 || from->end < from->start || !zn_ffmpeg_is_time(from->end))
+            continue;
+        AVChapter *c = zn_ff.av_malloc(sizeof *c);
+        if (!c)
+            return ZN_FAIL(ZN_ENOMEM, "out of memory for the chapters of a video");
+        *c = (AVChapter){ .id = from->id, .time_base = from->time_base, .start = from->start, .end = from->end };
+        out->chapters[out->nb_chapters++] = c;
+        if (zn_ff.av_dict_copy(&c->metadata, from->metadata, 0) < 0)
+            return ZN_FAIL(ZN_ENOMEM, "out of memory for the chapters of a video");
+    }
+    return ZN_OK;
+}
+
+zn_status zn_film_copy_begin(zn_film_copy *c, const char *path, int images, AVFormatContext *out)
 {
     c->path = path;
     ZN_TRY(zn_ffmpeg_open_file(path, &c->source));
@@ -71,7 +119,7 @@ zn_status zn_film_copy_begin(zn_film_copy *c, const char *path, AVFormatContext 
         c->to[i] = fits ? (int)out->nb_streams : -1;
         if (fits)
             ZN_TRY(add_stream(s, out));
-        else if (is_copied(s))
+        else if (i != images && !is_chapters(c->source, s))
             leave_out(c, s);
         if (!fits)
             s->discard = AVDISCARD_ALL;

@@ -31,13 +31,8 @@ void zn_film_close(zn_film *f)
 /* The matrix by which a player turns the images; NULL if there is none. */
 static const int32_t *display_matrix(const AVStream *s)
 {
-#if LIBAVCODEC_VERSION_INT >= AV_VERSION_INT(60, 31, 102)
-    const AVPacketSideData *data = s->codecpar->coded_side_data;
-    const int count = s->codecpar->nb_coded_side_data;
-#else
-    const AVPacketSideData *data = s->side_data;
-    const int count = s->nb_side_data;
-#endif
+    int count;
+    const AVPacketSideData *data = zn_ffmpeg_side_data(s, &count);
     for (int i = 0; i < count; i++)
         if (data[i].type == AV_PKT_DATA_DISPLAYMATRIX && data[i].size >= 9 * sizeof(int32_t))
             return (const int32_t *)data[i].data;
@@ -292,7 +287,9 @@ static double missing_seconds(const zn_film *f)
 
 void zn_film_find_faults(const zn_film *f, zn_film_faults *out)
 {
-    *out = (zn_film_faults){ .lost = f->lost, .damaged = f->damaged, .missing = missing_seconds(f) };
+    *out = (zn_film_faults){
+        .lost = f->lost, .damaged = f->damaged, .interlaced = f->interlaced, .missing = missing_seconds(f)
+    };
 }
 
 /* FFmpeg's code for the next frame of the decoder. At the end of the film it gives the frames that it held back, 16 in
@@ -335,6 +332,15 @@ static zn_status end_of_film(const zn_film *f)
     return ZN_FAIL(ZN_EFORMAT, "%s: none of its %lld frames could be decoded", f->path, (long long)f->lost);
 }
 
+static bool is_interlaced(const AVFrame *frame)
+{
+#ifdef AV_FRAME_FLAG_INTERLACED
+    return frame->flags & AV_FRAME_FLAG_INTERLACED;
+#else
+    return frame->interlaced_frame;
+#endif
+}
+
 zn_status zn_film_next(zn_film *f, zn_image **out)
 {
     bool found;
@@ -350,6 +356,7 @@ zn_status zn_film_next(zn_film *f, zn_image **out)
         status = convert(f, image);
     if (status == ZN_OK)
         status = note_time(f);
+    f->interlaced += is_interlaced(f->frame);
     f->damaged += f->frame->decode_error_flags || f->frame->flags & AV_FRAME_FLAG_CORRUPT;
     zn_ff.av_frame_unref(f->frame);
     if (status == ZN_OK && f->orientation != 1)

@@ -1,21 +1,19 @@
-/* Pictures to films through FFmpeg. The film grows under another name beside its own and is renamed when it is whole.
- */
+/* Pictures to films through FFmpeg. The film grows in a temporary file beside its own (base/file.h), which is renamed
+ * when it is whole. */
 #include <zenith/film.h>
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/file.h"
 #include "io/video/film_copy.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { MOST_RATE = 1000, RATE_PARTS = 60000, MOST_PARTS = 65535 /* of a second, in MPEG-4 */ };
 
 struct zn_film_writer {
-    char *path, *growing;
+    char *path;
+    zn_outfile file; /* FFmpeg writes to its temporary, and not through its stream */
     AVFormatContext *format;
     AVCodecContext *encoder;
     AVStream *stream;
@@ -26,7 +24,6 @@ struct zn_film_writer {
     zn_film_copy copy;     /* of its audio */
     int width, height;
     int64_t count, last; /* last: the time of the last image, in units of the encoder */
-    bool begun;          /* the file is there */
 };
 
 void zn_film_drop(zn_film_writer *w)
@@ -42,16 +39,16 @@ void zn_film_drop(zn_film_writer *w)
     if (w->format && w->format->pb)
         zn_ff.avio_closep(&w->format->pb);
     zn_ff.avformat_free_context(w->format);
-    if (w->begun)
-        unlink(w->growing);
+    zn_outfile_abandon(&w->file);
     zn_free(w->path);
-    zn_free(w->growing);
     zn_free(w);
 }
 
 /* The kind of film that the name says, and an encoder that it can hold. */
 static zn_status choose(const char *path, const AVOutputFormat **kind, const AVCodec **codec)
 {
+    if (zn_exists(path) && !zn_is_folder(path) && !zn_is_regular(path))
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: a pipe or device; a video needs a regular file", path);
     *kind = zn_ff.av_guess_format(NULL, path, NULL);
     if (!*kind || (*kind)->video_codec == AV_CODEC_ID_NONE)
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s: not the name of a video that FFmpeg can write", path);
@@ -71,7 +68,7 @@ zn_status zn_film_check(const char *path)
 
 static zn_status make_format(zn_film_writer *w, const AVOutputFormat *kind)
 {
-    const int code = zn_ff.avformat_alloc_output_context2(&w->format, kind, NULL, w->growing);
+    const int code = zn_ff.avformat_alloc_output_context2(&w->format, kind, NULL, w->path);
     return code < 0 ? zn_ffmpeg_fail(w->path, "make the video", code) : ZN_OK;
 }
 
@@ -178,32 +175,41 @@ static zn_status make_scaler(zn_film_writer *w, int bits)
 static zn_status begin(zn_film_writer *w)
 {
     char *name;
-    ZN_TRY(zn_ffmpeg_address(w->growing, &name));
+    ZN_TRY(zn_outfile_open(&w->file, w->path));
+    ZN_TRY(zn_ffmpeg_address(w->file.temporary, &name));
     int code = zn_ff.avio_open(&w->format->pb, name, AVIO_FLAG_WRITE);
     zn_free(name);
-    w->begun = code >= 0;
     if (code >= 0)
         code = zn_ff.avformat_write_header(w->format, NULL);
     return code < 0 ? zn_ffmpeg_fail(w->path, "write the video", code) : ZN_OK;
 }
 
-static zn_status name_files(zn_film_writer *w, const char *path)
+/* What the file states of the brightness of HDR, which players need with its transfer curve. */
+static zn_status copy_brightness(zn_film_writer *w)
 {
-    const size_t capacity = strlen(path) + 32;
-    w->path = zn_strdup(path);
-    w->growing = zn_alloc(capacity);
-    if (!w->path || !w->growing)
-        return ZN_FAIL(ZN_ENOMEM, "out of memory for a video");
-    snprintf(w->growing, capacity, "%s.%ld.part", path, (long)getpid());
+    int count;
+    const AVPacketSideData *data = zn_ffmpeg_side_data(source_stream(w), &count);
+    for (int i = 0; i < count; i++) {
+        if (data[i].type != AV_PKT_DATA_MASTERING_DISPLAY_METADATA && data[i].type != AV_PKT_DATA_CONTENT_LIGHT_LEVEL)
+            continue;
+        uint8_t *to = zn_ffmpeg_new_side_data(w->stream, data[i].type, data[i].size);
+        if (!to)
+            return ZN_FAIL(ZN_ENOMEM, "out of memory for a video");
+        memcpy(to, data[i].data, data[i].size);
+    }
     return ZN_OK;
 }
 
 /* Audio, and with metadata what the file says of itself. */
 static zn_status copy_rest(zn_film_writer *w, int metadata)
 {
-    if (metadata && zn_ff.av_dict_copy(&w->format->metadata, w->source->format->metadata, 0) < 0)
+    const AVFormatContext *source = w->source->format;
+    if (metadata && zn_ff.av_dict_copy(&w->format->metadata, source->metadata, 0) < 0)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a video");
-    return zn_film_copy_begin(&w->copy, w->source->path, w->format);
+    if (metadata)
+        ZN_TRY(zn_film_copy_chapters(source, w->format));
+    ZN_TRY(copy_brightness(w));
+    return zn_film_copy_begin(&w->copy, w->source->path, w->source->stream, w->format);
 }
 
 static zn_status create(const char *path, const zn_film *source, int width, int height, double rate, int metadata,
@@ -219,9 +225,8 @@ static zn_status create(const char *path, const zn_film *source, int width, int 
     w->width = width;
     w->height = height;
     w->source = source;
-    zn_status status = name_files(w, path);
-    if (status == ZN_OK)
-        status = choose(path, &kind, &codec);
+    zn_status status =
+        (w->path = zn_strdup(path)) ? choose(path, &kind, &codec) : ZN_FAIL(ZN_ENOMEM, "out of memory for a video");
     if (status == ZN_OK)
         status = make_format(w, kind);
     if (status == ZN_OK)
@@ -304,8 +309,8 @@ static int64_t next_time(zn_film_writer *w)
 zn_status zn_film_write(zn_film_writer *w, const zn_image *picture)
 {
     if (picture->width != w->width || picture->height != w->height)
-        return ZN_FAIL(ZN_ESHAPE, "%s: an image of %dx%d in a video of %dx%d", w->path, picture->width, picture->height,
-                       w->width, w->height);
+        return ZN_FAIL(ZN_ESHAPE, "%s: image %lld is %dx%d, and those before it are %dx%d: a video has one size",
+                       w->path, (long long)w->count + 1, picture->width, picture->height, w->width, w->height);
     ZN_TRY(make_scaler(w, picture->bits));
     fill_rgb(w, picture);
     int code = zn_ff.av_frame_make_writable(w->yuv); /* the encoder may still look at the last one */
@@ -319,16 +324,6 @@ zn_status zn_film_write(zn_film_writer *w, const zn_image *picture)
     return encode(w, w->yuv);
 }
 
-/* Without this, the file may be renamed but empty after a power failure, and what it replaced is gone. */
-static zn_status flush_to_disk(const zn_film_writer *w)
-{
-    const int file = open(w->growing, O_RDONLY | O_CLOEXEC);
-    const int error = file < 0 || fsync(file) != 0 ? errno : 0;
-    if (file >= 0)
-        close(file);
-    return error ? ZN_FAIL(ZN_EIO, "%s: cannot write the video: %s", w->path, strerror(error)) : ZN_OK;
-}
-
 zn_status zn_film_finish(zn_film_writer *w)
 {
     zn_status status = encode(w, NULL);
@@ -340,10 +335,7 @@ zn_status zn_film_finish(zn_film_writer *w)
     if (code < 0)
         status = zn_ffmpeg_fail(w->path, "end the video", code);
     if (status == ZN_OK)
-        status = flush_to_disk(w);
-    if (status == ZN_OK && rename(w->growing, w->path) != 0)
-        status = ZN_FAIL(ZN_EIO, "%s: cannot put the video there: %s", w->path, strerror(errno));
-    w->begun &= status != ZN_OK;
+        status = zn_outfile_commit(&w->file);
     zn_film_drop(w);
     return status;
 }

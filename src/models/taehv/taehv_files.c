@@ -60,7 +60,8 @@ static zn_status resize(zn_config *k, const zn_wishes *want)
     static const int times[ZN_TAEHV_GROUPS + 1] = { 4, 2, 1, 1 };
     zn_taehv_form *f = zn_form_own(k, sizeof *f);
     if (want->width)
-        k->width = f->width = want->width;
+        f->width = want->width;
+    k->width = f->width;
     for (int i = 0; want->width && i <= ZN_TAEHV_GROUPS; i++)
         f->back_width[i] = times[i] * want->width;
     k->latent = f->latent = want->latent ? want->latent : f->latent;
@@ -140,6 +141,7 @@ static void name_config(zn_config *k, const zn_taehv_form *form, const bool *pre
             *k = *known;
     }
     k->latent = form->latent;
+    k->width = present[0] ? form->width : form->back_width[ZN_TAEHV_GROUPS];
     k->downscale = form->patch << ZN_TAEHV_GROUPS;
     k->frames = k->first_frames = ZN_TAEHV_EACH;
 }

@@ -110,7 +110,8 @@ static zn_status resize(zn_config *k, const zn_wishes *want)
         return ZN_FAIL(ZN_EINVALID, "a %s has at most %d latent channels, not %d", k->name, ZN_WAN_LATENT,
                        want->latent);
     if (want->width)
-        k->width = f->width = f->back_width = want->width;
+        f->width = f->back_width = want->width;
+    k->width = f->width;
     for (int i = 0; want->latent && want->latent != f->latent && i < ZN_WAN_LATENT; i++) {
         f->mean[i] = 0;
         f->deviation[i] = 1;
@@ -163,6 +164,7 @@ static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[Z
                                      : "autoencoder of Wan 2.1, for images alone";
     *(zn_wan_form *)zn_form_own(k, sizeof form) = form;
     k->latent = form.latent;
+    k->width = form.width;
     k->downscale = 1 << (form.levels - 1 + form.staged);
     k->frames = form.flat ? 0 : zn_wan_frames(&form);
     k->first_frames = form.flat ? 0 : 1;

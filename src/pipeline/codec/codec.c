@@ -169,7 +169,11 @@ zn_status zn_codec_check_latent(const zn_model_info *info, const zn_latent *z)
     if (z->downscale && z->downscale != info->downscale)
         return ZN_FAIL(ZN_ESHAPE, "the latent was made at 1/%d of the image, but %s decodes 1/%d", z->downscale,
                        info->architecture, info->downscale);
-    return ZN_OK;
+    const int64_t frames = z->frames > 1 ? z->frames : 1, count = frames * z->height * z->width * z->channels;
+    float sum = 0; /* of zeros, or NaN: decoders that limit their input would hide it */
+    for (int64_t i = 0; i < count; i++)
+        sum += z->data[i] - z->data[i];
+    return sum == 0 ? ZN_OK : ZN_FAIL(ZN_ENUMERIC, "the input 'latent' holds NaN or infinity");
 }
 
 static zn_status decode(zn_codec *c, const zn_latent *z, int bits, zn_image **out)

@@ -197,8 +197,8 @@ static zn_status check(builder *b)
         return ZN_FAIL(ZN_EINVALID, "a size of %d is not in 1..%d", o->size, MAX_SIZE);
     if (o->crops < 0 || o->crops > MAX_CROPS)
         return ZN_FAIL(ZN_EINVALID, "%d crops: not in 0..%d", o->crops, MAX_CROPS);
-    if (o->clips < 0 || o->clips > MAX_FRAMES || (o->clips && o->crops))
-        return ZN_FAIL(ZN_EINVALID, "clips have 1 to %d frames and are not cropped", MAX_FRAMES);
+    if (o->clips && (o->clips < 2 || o->clips > MAX_FRAMES || o->crops))
+        return ZN_FAIL(ZN_EINVALID, "clips have 2 to %d frames and are not cropped", MAX_FRAMES);
     if (o->input_count < 1)
         return ZN_FAIL(ZN_EINVALID, "a data set needs a folder of images to be built from");
     const char *end = zn_ending(o->output, ".lmdb");

@@ -6,12 +6,15 @@
 #include "base/fail.h"
 #include "base/file.h"
 #include "base/least.h"
+#include "base/text.h"
 #include "io/dataset/dataset.h"
 #include "io/image/pixels/resize.h"
+#include "pipeline/dataset/dataset_photos.h"
 
 #include <zenith/film.h>
 
 #include <ctype.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +22,8 @@
 
 /* Sides are multiples of the blocks that JPEG codes, so that no block has parts of two frames. */
 enum { BLOCK = 8, NAME_SIZE = 512, PATH_SIZE = 4096 };
+/* The longest sides that their writers take. */
+enum { WEBP_SIDE = 16383, JPEG_SIDE = 65500 };
 
 typedef struct builder {
     const zn_dataset_build_options *o;
@@ -60,6 +65,14 @@ static zn_status begin_strip(builder *b, const zn_image *frame)
     b->height = (int)(frame->height * scale + 0.5) / BLOCK * BLOCK;
     if (!b->width || !b->height)
         return ZN_FAIL(ZN_EINVALID, "frames of %dx%d are too small", frame->width, frame->height);
+    const int highest = strcmp(b->o->format, "webp") == 0   ? WEBP_SIDE
+                        : strcmp(b->o->format, "jpeg") == 0 ? JPEG_SIDE
+                                                            : INT_MAX;
+    if ((int64_t)b->height * b->o->clips > highest)
+        return ZN_FAIL(ZN_ELIMIT,
+                       "--clips %d with frames of %dx%d do not fit into one %s record: use fewer frames, a smaller "
+                       "--size, or --format png",
+                       b->o->clips, b->width, b->height, highest == WEBP_SIDE ? "WebP" : "JPEG");
     return zn_image_new(b->width, b->height * b->o->clips, 8, &b->strip);
 }
 
@@ -186,7 +199,7 @@ static void report_faults(const builder *b, const zn_film *film, const char *pat
 {
     zn_film_faults faults;
     zn_film_find_faults(film, &faults);
-    if (b->o->faults && (faults.lost || faults.damaged || faults.missing > 0))
+    if (b->o->faults && (faults.lost || faults.damaged || faults.interlaced || faults.missing > 0))
         b->o->faults(b->o->user, path, &faults);
 }
 
@@ -196,6 +209,8 @@ static zn_status read_film(builder *b, int input, const char *path, double begin
     zn_film_info info;
     zn_film *film;
     zn_image *frame = NULL;
+    if (zn_ending(path, ".lmdb"))
+        return ZN_FAIL(ZN_EINVALID, "%s: a data set, not a video: build from the videos it was made of", path);
     ZN_TRY(zn_film_describe(path, &info));
     ZN_TRY(zn_film_open(path, &film));
     zn_status status = ZN_OK;
@@ -364,6 +379,8 @@ static zn_status read_folder(builder *b, int input)
     const bool none = status == ZN_ENOTFOUND;
     if (none)
         status = count ? ZN_OK : ZN_FAIL(ZN_ENOTFOUND, "%s: no videos and no images in it", path);
+    if (status == ZN_OK && !none)
+        status = zn_dataset_check_images(images, path);
     if (status == ZN_OK)
         status = read_films(b, input, films, count + !none);
     if (status == ZN_OK && !none)

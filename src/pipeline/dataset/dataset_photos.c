@@ -3,7 +3,6 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
-#include "io/dataset/dataset.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -34,6 +33,15 @@ static void label_sources(const char *const *inputs, zn_photos *p)
     }
 }
 
+zn_status zn_dataset_check_images(const zn_dataset *set, const char *name)
+{
+    for (int64_t i = 0; i < zn_dataset_count(set); i++)
+        if (zn_dataset_frames(set, i) > 1)
+            return ZN_FAIL(ZN_EINVALID, "%s: a data set of clips, not of images: build from the videos it was made of",
+                           name);
+    return ZN_OK;
+}
+
 zn_status zn_photos_open(const char *const *inputs, int count, zn_photos *out)
 {
     *out = (zn_photos){ .sources = zn_calloc((size_t)count, sizeof *out->sources), .source_count = count };
@@ -41,6 +49,7 @@ zn_status zn_photos_open(const char *const *inputs, int count, zn_photos *out)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a data set");
     for (int i = 0; i < count; i++) {
         ZN_TRY(zn_dataset_open(inputs[i], &out->sources[i].set));
+        ZN_TRY(zn_dataset_check_images(out->sources[i].set, inputs[i]));
         out->count += zn_dataset_count(out->sources[i].set);
     }
     label_sources(inputs, out);

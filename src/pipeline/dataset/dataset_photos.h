@@ -2,6 +2,8 @@
 #ifndef ZN_DATASET_PHOTOS_H
 #define ZN_DATASET_PHOTOS_H
 
+#include "io/dataset/dataset.h"
+
 #include <stddef.h>
 #include <stdint.h>
 #include <zenith/image.h>
@@ -11,6 +13,9 @@ typedef struct zn_photos {
     int source_count;
     int64_t count; /* photos of all sources */
 } zn_photos;
+
+/* Refuses a set of clips, whose records are neither photos nor frames. name: of the input. */
+ZN_MUST_USE zn_status zn_dataset_check_images(const zn_dataset *set, const char *name);
 
 /* On failure too, it must be closed. */
 ZN_MUST_USE zn_status zn_photos_open(const char *const *inputs, int count, zn_photos *out);

@@ -126,7 +126,11 @@ static zn_status judge_picture(judge *j, int64_t index)
     return status;
 }
 
-static bool stops(zn_status status) { return status == ZN_ECANCELLED || status == ZN_ENOMEM; }
+/* Clips of a set have one size as a rule: what does not fit into the memory budget for one does not for the others. */
+static bool stops(const judge *j, zn_status status)
+{
+    return status == ZN_ECANCELLED || status == ZN_ENOMEM || (j->o->clips && status == ZN_ELIMIT);
+}
 
 static bool wants(const judge *j, int64_t index)
 {
@@ -159,7 +163,7 @@ static zn_status judge_slice(judge *j, int64_t first, int64_t last)
         if (status == ZN_OK)
             continue;
         drop_rows(j, before);
-        if (stops(status))
+        if (stops(j, status))
             return status;
         const char *name = zn_dataset_name(j->data, i);
         if (zn_ranks_count(j->o->ranks) == 1) {

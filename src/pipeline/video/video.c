@@ -26,6 +26,7 @@ struct zn_video {
     zn_blend blend;   /* with a side: instead of parts */
     /* encoder */
     int width, height; /* of the clip's pictures; 0: none yet */
+    int64_t taken;     /* pictures of the clip */
     int filled;        /* pictures of the piece to come */
     bool coloured;     /* a picture of that piece is not grey */
     /* decoder */
@@ -44,7 +45,9 @@ static zn_status begin_pieces(zn_video *v, const zn_options *options)
         v->compute.math = ZN_PRECISION_BF16;
     }
     if (!v->compute.options.blend)
-        return ZN_OK;
+        return v->compute.options.tile <= 0
+                   ? ZN_OK
+                   : ZN_FAIL(ZN_EINVALID, "tiles of videos are blended: give --blend with --tile, or leave out both");
     v->blend.side = v->compute.options.tile;
     return zn_blend_check(v->blend.side, zn_model_info_of(v->model)->downscale);
 }
@@ -168,6 +171,7 @@ static zn_status part_for(zn_video *v, zn_part part, zn_shape frame)
 static void forget_pictures(zn_video *v)
 {
     v->width = v->height = v->filled = 0;
+    v->taken = 0;
     v->coloured = false;
     zn_blend_clear(&v->blend);
     if (v->part[ZN_ENCODER])
@@ -243,8 +247,9 @@ static zn_status take_picture(zn_video *v, const zn_image *picture, zn_latent **
     if (!info->has_encoder)
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s has no encoder: give a model with encoder weights", info->path);
     if (v->width && (picture->width != v->width || picture->height != v->height))
-        return ZN_FAIL(ZN_ESHAPE, "an image of %dx%d does not fit into a clip of %dx%d", picture->width,
-                       picture->height, v->width, v->height);
+        return ZN_FAIL(ZN_ESHAPE, "image %lld is %dx%d, and those before it are %dx%d: a clip has one size",
+                       (long long)v->taken + 1, picture->width, picture->height, v->width, v->height);
+    v->taken++;
     return (v->codec ? encode_image : fill_piece)(v, picture, clip);
 }
 

@@ -23,7 +23,9 @@ static zn_status fail_other(const zn_model *m, const zn_model *from, const char 
                      { "layers", layers_of(from), layers_of(m) } };
     char theirs[64] = "", ours[64] = "", advice[96] = "";
     size_t i = 0, a = 0, b = 0, c = 0;
-    if (strcmp(from->config.name, m->config.name) != 0)
+    const zn_config *known;
+    const bool can_train = zn_arch_find(from->config.name, &known) != NULL; /* false: a custom width of some model */
+    if (can_train && strcmp(from->config.name, m->config.name) != 0)
         return ZN_FAIL(ZN_EINVALID, "%s: a %s, but the recipe trains a %s: give --set model=%s", name,
                        from->config.name, m->config.name, from->config.name);
     for (; i < sizeof settings / sizeof *settings; i++) {

@@ -37,7 +37,16 @@ fi
 zenith encode -m $SOURCE/weights/zenith-r.safetensors --clip frames -o still.safetensors | sed 's/  [0-9.]* ms//'
 zenith decode -q -m $SOURCE/weights/zenith-r.safetensors still.safetensors -o still/
 zenith reconstruct -q -m $SOURCE/weights/zenith-r.safetensors frames/f10.png -o alone.png >alone.txt && cmp alone.png still/still_0010.png
+# Several videos in one file: the names are of the first and the last image.
+array() { printf '\x93NUMPY\1\0\x76\0%-117s\n' "{'descr': '<f4', 'fortran_order': False, 'shape': $1, }"; }
+{ array "(2, 16, 2, 2, 2)"; head -c 1024 /dev/zero; } >two.npy
+zenith decode -m $model two.npy -o two.png | sed 's/  [0-9.]* ms//'
+ls two_*
+zenith decode -m $model two.npy -o two.png --json | grep -o '"output": [^,}]*' | sort -u
 # What does not go.
+{ array "(1, 16, 2, 2, 2)"; head -c 508 /dev/zero; printf '\0\0\x80\x7f'; } >infinite.npy
+zenith decode -q -m $model infinite.npy -o no.png
+echo "infinity: $?"
 zenith encode -q -m $model --clip frames/f1.png frames/f2.png
 echo "no name: $?"
 zenith encode -q -m $model --clip frames -o clip.png

@@ -119,7 +119,7 @@ zenith eval -q --clips -m vae/model.safetensors --data frames/a
 echo "images: $?"
 zenith eval -q -m vae/model.safetensors --data clips.lmdb
 echo "clips: $?"
-zenith eval -q --clips -m vae/model.safetensors --data clips.lmdb --memory 1M 2>&1 | tail -1
+zenith eval -q --clips -m vae/model.safetensors --data clips.lmdb --memory 1M 2>&1 | grep -c 'too small for a clip' # once, not for each clip
 zenith eval -q --clips -m random:zenith-restore --data clips.lmdb
 echo "no autoencoder: $?"
 zenith eval --clips -m one/model.safetensors --data clips.lmdb | grep -c '@5' # an image autoencoder: frame by frame
@@ -133,5 +133,20 @@ zenith dataset build --clips 5 --crops 2 frames -o bad.lmdb
 echo "both: $?"
 zenith dataset build --clips 50 frames -o bad.lmdb
 echo "too long: $?"
+zenith dataset build clips.lmdb -o bad.lmdb
+echo "clips as photos: $?"
+zenith dataset build --clips 2 clips.lmdb -o bad.lmdb
+echo "clips as frames: $?"
+zenith dataset build --clips 1 frames -o bad.lmdb
+echo "one frame: $?"
+mkdir -p tall && for n in {1..12}; do makeimage tall/$n.png 16 1400 $n; done
+zenith dataset build --clips 12 tall -o bad.lmdb --size 16 --format webp
+echo "too tall: $?"
+zenith dataset build --clips 12 tall -o tall.lmdb --size 16 --format jpg -q | grep ^clips
+zenith encode --clip frames/a -m $model -o bad.safetensors --tile 64
+echo "tiles without blending: $?"
+makeimage frames/b/f6.png 32 32
+zenith encode --clip frames/b -m $model -o bad.safetensors
+echo "another size: $?"
 ls -d bad* 2>/dev/null
 echo done

@@ -4,6 +4,7 @@ export ZENITH_MODELS=$PWD/none
 try() { zenith "$@"; echo "$1: $?"; }
 try reconstruct nosuch.mp4 -m nosuch --keep 10% -o out.mp4
 try reconstruct nosuch.mp4 -m nosuch --scale 2 -o out.mp4
+for option in "--steps 3" --ddpm --random-noise "--format webp"; do try reconstruct nosuch.mp4 -m nosuch $option -o out.mp4; done
 mkdir dir.mp4
 makeimage dir.mp4/a.png 32 32
 try encode -q dir.mp4 -m random:taesd -o latents

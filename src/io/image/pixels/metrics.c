@@ -80,32 +80,44 @@ zn_status zn_image_compare(const zn_image *a, const zn_image *b, zn_image_differ
     return ZN_OK;
 }
 
+/* Sample i of the image, on the scale of images of so many bits. */
+static int sample(const zn_image *image, size_t i, int bits)
+{
+    if (image->bits > 8)
+        return ((const uint16_t *)image->pixels)[i];
+    const int value = ((const uint8_t *)image->pixels)[i];
+    return bits > 8 ? 257 * value : value;
+}
+
+static void put_sample(zn_image *image, size_t i, int value)
+{
+    if (image->bits > 8)
+        ((uint16_t *)image->pixels)[i] = (uint16_t)value;
+    else
+        ((uint8_t *)image->pixels)[i] = (uint8_t)value;
+}
+
 zn_status zn_image_side_by_side(const zn_image *a, const zn_image *b, zn_image **out)
 {
-    enum { GAP = 8, AMPLIFIED = 4, WHITE = 255 };
+    enum { GAP = 8, AMPLIFIED = 4 };
     *out = NULL;
     ZN_TRY(check_pair(a, b));
-    const size_t n = (size_t)a->width * 3;
-    void *rows;
-    ZN_TRY(zn_alloc_for("two rows of pixels", 2 * n, &rows));
     const int64_t width = (int64_t)a->width * 3 + 2 * GAP;
-    zn_status status = width > INT32_MAX
-                           ? ZN_FAIL(ZN_ELIMIT, "three images of width %d do not fit side by side", a->width)
-                           : zn_image_alloc(width, a->height, 8, out);
-    for (int y = 0; status == ZN_OK && y < a->height; y++) {
-        const uint8_t *row_a = row8(a, y, rows), *row_b = row8(b, y, (uint8_t *)rows + n);
-        uint8_t *to = (uint8_t *)(*out)->pixels + (size_t)y * (size_t)width * 3;
-        uint8_t *second = to + n + GAP * 3, *third = second + n + GAP * 3;
-        memset(to, WHITE, (size_t)width * 3);
-        memcpy(to, row_a, n);
-        memcpy(second, row_b, n);
+    const int bits = a->bits > b->bits ? a->bits : b->bits, most = bits > 8 ? UINT16_MAX : UINT8_MAX;
+    if (width > INT32_MAX)
+        return ZN_FAIL(ZN_ELIMIT, "three images of width %d do not fit side by side", a->width);
+    ZN_TRY(zn_image_alloc(width, a->height, bits, out));
+    memset((*out)->pixels, UINT8_MAX, (size_t)width * (size_t)a->height * 3 * (size_t)bits / 8); /* white gaps */
+    const size_t n = (size_t)a->width * 3, panel = n + GAP * 3;
+    for (size_t y = 0; y < (size_t)a->height; y++) {
+        const size_t to = y * (size_t)width * 3;
         for (size_t i = 0; i < n; i++) {
-            const int d = AMPLIFIED * abs(row_a[i] - row_b[i]);
-            third[i] = (uint8_t)(d < 255 ? d : 255);
+            const int p = sample(a, y * n + i, bits), q = sample(b, y * n + i, bits), d = AMPLIFIED * abs(p - q);
+            put_sample(*out, to + i, p);
+            put_sample(*out, to + panel + i, q);
+            put_sample(*out, to + 2 * panel + i, d < most ? d : most);
         }
     }
-    if (status == ZN_OK)
-        (*out)->grey = a->grey && b->grey;
-    zn_free(rows);
-    return status;
+    (*out)->grey = a->grey && b->grey;
+    return ZN_OK;
 }
