@@ -77,6 +77,10 @@ def test_uploaded_images():
         same(server.ask("GET", f"/api/runs/mine/samples/{file}")[1][:4], b"\x89PNG", file)
     # The model that came out is at once one of the server's.
     same(server.job("reconstruct", ["photos/1.png"], model="run:mine")["state"], "done", "the run's model")
+    for name in ("run:nosuch", "run:..", "run:mine%s", "run:"):
+        assert f"no model is called '{name}'" in server.job("reconstruct", ["photos/1.png"], "failed", model=name)["error"]
+    refused = server.json("POST", "/v1/images/generations", {"prompt": "a fox", "model": "run:mine"}, expect=404)
+    assert "no generator is called 'run:mine'" in refused["error"]["message"], refused
     same(sorted(r["name"] for r in server.json("GET", "/api/runs")["runs"]), ["first", "mine", "named", "pairs"], "runs")
 
 
