@@ -344,6 +344,7 @@ typedef struct watching {
     int ended;
     unsigned version; /* of the runs when it was last looked at */
     int started;
+    double spoke;
 } watching;
 
 static long pull(void *self, char *bytes, size_t most)
@@ -364,6 +365,12 @@ static long pull(void *self, char *bytes, size_t most)
                                                     : "done";
         free(text);
         sv_event(&w->pending, event, &j);
+        w->spoke = now_ms();
+    }
+    if (w->sent == w->pending.length && !w->ended && now_ms() - w->spoke > SV_BEAT_MS / 2) {
+        w->pending.length = w->sent = 0;
+        sv_event_beat(&w->pending);
+        w->spoke = now_ms();
     }
     const size_t left = w->pending.length - w->sent, n = left < most ? left : most;
     if (!n)
@@ -397,4 +404,5 @@ void sv_get_run_events(const sv_request *r, sv_answer *a)
     a->release = stop_watching;
     a->self = w;
     sv_answer_header(a, "Cache-Control", "no-store");
+    sv_answer_header(a, "X-Accel-Buffering", "no"); /* nginx */
 }

@@ -40,6 +40,7 @@ def test_start():
 def test_stop_and_resume():
     server.json("POST", "/api/runs/first/stop", {})
     names = [name for name, _ in server.events("/api/runs/first/events")]
+    same(server.ask("GET", "/api/runs/first/events")[2].getheader("X-Accel-Buffering"), "no", "buffering of events by nginx")
     same(names[-1], "stopped", "last event")
     metrics = server.json("GET", "/api/runs/first/metrics")["metrics"]
     assert metrics and all("step" in line for line in metrics), metrics
