@@ -209,6 +209,17 @@ static void free_body(sv_exchange *e)
     e->request.body = "";
 }
 
+/* What no response took, as the client left before. */
+static void free_answer(sv_answer *a)
+{
+    if (!a->lasting)
+        free(a->bytes);
+    if (a->fd)
+        close(a->fd);
+    a->bytes = NULL;
+    a->fd = 0;
+}
+
 /* libmicrohttpd calls this at the end of every request, whatever happened to it. */
 static void completed(void *user, struct MHD_Connection *c, void **own, enum MHD_RequestTerminationCode code)
 {
@@ -219,6 +230,7 @@ static void completed(void *user, struct MHD_Connection *c, void **own, enum MHD
         return;
     release(e);
     free_body(e);
+    free_answer(&e->answer);
     if (h->settings.finished)
         h->settings.finished(h->settings.user, e->answer.status, e->request.size);
     free((char *)e->request.method);
@@ -290,18 +302,22 @@ static ssize_t pull(void *user, uint64_t at, char *bytes, size_t most)
     }
 }
 
+/* Takes the bytes or the file of the answer. */
 static struct MHD_Response *response_of(sv_exchange *e)
 {
     sv_answer *a = &e->answer;
     struct stat st;
     if (a->pull)
         return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK, pull, e, NULL);
-    if (a->fd && !fstat(a->fd, &st))
-        return MHD_create_response_from_fd64((uint64_t)st.st_size, a->fd);
-    struct MHD_Response *response = MHD_create_response_from_buffer(
+    struct MHD_Response *response;
+    if (a->fd && !fstat(a->fd, &st)) {
+        response = MHD_create_response_from_fd64((uint64_t)st.st_size, a->fd);
+        a->fd = response ? 0 : a->fd;
+        return response;
+    }
+    response = MHD_create_response_from_buffer(
         a->size, a->bytes ? a->bytes : "", a->lasting || !a->bytes ? MHD_RESPMEM_PERSISTENT : MHD_RESPMEM_MUST_FREE);
-    if (!response && !a->lasting)
-        free(a->bytes);
+    a->bytes = response ? NULL : a->bytes;
     return response;
 }
 
