@@ -30,7 +30,7 @@ struct sv_exchange {
     sv_answer answer;
     char *body;
     size_t capacity;
-    int refused, too_large, sent, released;
+    int refused, too_large, no_room, sent, released;
     int fd;
     /* Guarded by http->lock. */
     int parked, signalled, gone;
@@ -200,6 +200,26 @@ static void release(sv_exchange *e)
     e->released = 1;
 }
 
+static void free_body(sv_exchange *e)
+{
+    e->http->body_bytes -= e->capacity;
+    free(e->body);
+    e->body = NULL;
+    e->capacity = 0;
+    e->request.body = "";
+}
+
+/* What no response took, as the client left before. */
+static void free_answer(sv_answer *a)
+{
+    if (!a->lasting)
+        free(a->bytes);
+    if (a->fd)
+        close(a->fd);
+    a->bytes = NULL;
+    a->fd = 0;
+}
+
 /* libmicrohttpd calls this at the end of every request, whatever happened to it. */
 static void completed(void *user, struct MHD_Connection *c, void **own, enum MHD_RequestTerminationCode code)
 {
@@ -209,12 +229,12 @@ static void completed(void *user, struct MHD_Connection *c, void **own, enum MHD
     if (!e)
         return;
     release(e);
-    h->body_bytes -= e->capacity;
+    free_body(e);
+    free_answer(&e->answer);
     if (h->settings.finished)
         h->settings.finished(h->settings.user, e->answer.status, e->request.size);
     free((char *)e->request.method);
     free((char *)e->request.path);
-    free(e->body);
     free(e);
     *own = NULL;
     h->exchanges--;
@@ -242,11 +262,12 @@ static int grow(sv_exchange *e, size_t need)
 static void receive(sv_exchange *e, const char *bytes, size_t size)
 {
     sv_request *r = &e->request;
-    if (e->refused || e->too_large)
+    if (e->refused || e->too_large || e->no_room)
         return;
-    if (r->size + size > e->http->settings.most_bytes ||
-        (r->size + size + 1 > e->capacity && !grow(e, r->size + size + 1))) {
-        e->too_large = 1;
+    e->too_large = r->size + size > e->http->settings.most_bytes;
+    e->no_room = !e->too_large && r->size + size + 1 > e->capacity && !grow(e, r->size + size + 1);
+    if (e->too_large || e->no_room) {
+        free_body(e);
         return;
     }
     memcpy(e->body + r->size, bytes, size);
@@ -281,18 +302,22 @@ static ssize_t pull(void *user, uint64_t at, char *bytes, size_t most)
     }
 }
 
+/* Takes the bytes or the file of the answer. */
 static struct MHD_Response *response_of(sv_exchange *e)
 {
     sv_answer *a = &e->answer;
     struct stat st;
     if (a->pull)
         return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK, pull, e, NULL);
-    if (a->fd && !fstat(a->fd, &st))
-        return MHD_create_response_from_fd64((uint64_t)st.st_size, a->fd);
-    struct MHD_Response *response = MHD_create_response_from_buffer(
+    struct MHD_Response *response;
+    if (a->fd && !fstat(a->fd, &st)) {
+        response = MHD_create_response_from_fd64((uint64_t)st.st_size, a->fd);
+        a->fd = response ? 0 : a->fd;
+        return response;
+    }
+    response = MHD_create_response_from_buffer(
         a->size, a->bytes ? a->bytes : "", a->lasting || !a->bytes ? MHD_RESPMEM_PERSISTENT : MHD_RESPMEM_MUST_FREE);
-    if (!response && !a->lasting)
-        free(a->bytes);
+    a->bytes = response ? NULL : a->bytes;
     return response;
 }
 
@@ -338,6 +363,19 @@ static void too_large(sv_answer *a)
     };
 }
 
+/* Bodies of other requests that arrive at the same time take all the memory that there is for them. */
+static void no_room(sv_answer *a)
+{
+    static const char text[] =
+        "{\"error\":{\"message\":\"the server receives too many large requests at once; try again "
+        "later\",\"type\":\"server_error\",\"param\":null,\"code\":\"overloaded\"}}";
+    *a = (sv_answer){
+        .status = 503, .type = "application/json", .bytes = (char *)text, .size = sizeof text - 1, .lasting = 1
+    };
+    a->headers[a->header_count].name = "Retry-After";
+    snprintf(a->headers[a->header_count++].value, sizeof a->headers[0].value, "5");
+}
+
 /* A refusal is sent after the body, which is dropped: a client that still sends would not see it. A body that is too
  * large for that is not waited for. */
 static enum MHD_Result begin(sv_exchange *e)
@@ -378,8 +416,11 @@ static enum MHD_Result access_handler(void *user, struct MHD_Connection *c, cons
         return answer_when_ready(e);
     if (e->too_large)
         too_large(&e->answer);
+    else if (e->no_room)
+        no_room(&e->answer);
     else
         h->settings.handle(&e->request, &e->answer);
+    free_body(e); /* an answer may take as long as a job, and needs the memory no more */
     return e->answer.ready ? answer_when_ready(e) : send_answer(e);
 }
 

@@ -19,7 +19,7 @@ typedef struct sv_exchange sv_exchange; /* a request with its connection; for sv
 
 typedef struct sv_request {
     const char *method, *path;               /* path: percent-decoded, without the query */
-    const char *body;                        /* NUL-terminated; may contain NULs */
+    const char *body;                        /* NUL-terminated; may contain NULs; valid until `handle` returns */
     size_t size;                             /* of the body */
     char address[64];                        /* of the client */
     const char *argument[SV_MOST_ARGUMENTS]; /* what the stars of the route's pattern stand for */

@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "files/extensions.h"
 #include "options/model_names.h"
+#include "server/runs.h"
 #include "ui/report.h"
 
 #include <pthread.h>
@@ -66,19 +67,23 @@ static void match_folder(void *user, const char *folder)
         s->path = must_copy(folder);
 }
 
-/* run:NAME is the model of a training run. */
+/* run:NAME is the model of a training run. NULL: it is not, or the run has none. */
 static char *path_of_run(const sv_models *m, const char *name)
 {
     const char *run = strncmp(name, "run:", 4) ? NULL : name + 4;
-    if (!run || !*run || strchr(run, '/') || run[0] == '.' || !m->server->settings->runs)
+    if (!run || !sv_run_name_good(run) || !m->server->settings->runs)
         return NULL;
-    return must_print("%s/%s/model.safetensors", m->server->settings->runs, run);
+    char *path = must_print("%s/%s/model.safetensors", m->server->settings->runs, run);
+    if (zn_exists(path))
+        return path;
+    free(path);
+    return NULL;
 }
 
 char *sv_model_path(sv_models *m, const char *name, int generator)
 {
     search s = { .name = name };
-    s.path = path_of_run(m, name);
+    s.path = generator ? NULL : path_of_run(m, name);
     zn_status status = ZN_OK;
     if (!s.path)
         status = generator ? zn_generators_visit(match_folder, &s) : zn_models_visit(match, &s);

@@ -28,6 +28,7 @@ enum {
 typedef struct slot {
     struct sv_worker *worker;
     sv_redis *redis;
+    sv_redis *second; /* of the thread that renews the entry while the first one moves large files */
     pthread_t thread;
     char name[64]; /* as a consumer */
     /* Of the job that is being done. */
@@ -40,6 +41,9 @@ typedef struct slot {
     pthread_mutex_t lock;
     pthread_cond_t ended;
     int has_ended; /* guarded by the lock */
+    pthread_t keeper;
+    pthread_cond_t moved;
+    int keeps, has_moved; /* the latter is guarded by the lock */
 } slot;
 
 struct sv_worker {
@@ -58,16 +62,73 @@ static void pause_ms(long ms)
 }
 
 /* Non-zero if the entry is this slot's; sets how often it was delivered. */
-static int is_mine(slot *s)
+static int owns(const slot *s, sv_redis *redis, long long *attempt)
 {
-    sv_reply *reply = sv_redis_ask(s->redis, "XPENDING " SV_KEY_JOBS " " SV_GROUP " %s %s 1", s->entry, s->entry);
+    sv_reply *reply = sv_redis_ask(redis, "XPENDING " SV_KEY_JOBS " " SV_GROUP " %s %s 1", s->entry, s->entry);
     const sv_reply *pending = sv_reply_at(reply, 0);
     const char *owner = sv_reply_text(sv_reply_at(pending, 1), NULL);
     const int mine = owner && !strcmp(owner, s->name);
     if (mine)
-        s->attempt = sv_reply_number(sv_reply_at(pending, 3));
+        *attempt = sv_reply_number(sv_reply_at(pending, 3));
     sv_reply_free(reply);
     return mine;
+}
+
+static int is_mine(slot *s) { return owns(s, s->redis, &s->attempt); }
+
+static void renew(const slot *s, sv_redis *redis)
+{
+    long long attempt;
+    if (!owns(s, redis, &attempt))
+        return; /* what another worker has is found out at the end */
+    (void)!sv_redis_do(redis, "XCLAIM " SV_KEY_JOBS " " SV_GROUP " %s 0 %s JUSTID", s->name, s->entry);
+}
+
+static struct timespec time_after(long ms)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    t.tv_sec += ms / 1000;
+    t.tv_nsec += ms % 1000 * 1000000;
+    t.tv_sec += t.tv_nsec / 1000000000;
+    t.tv_nsec %= 1000000000;
+    return t;
+}
+
+static void *keep(void *user)
+{
+    slot *s = user;
+    pthread_mutex_lock(&s->lock);
+    while (!s->has_moved) {
+        const struct timespec until = time_after(RENEW_MS);
+        int late = 0;
+        while (!s->has_moved && !late)
+            late = pthread_cond_timedwait(&s->moved, &s->lock, &until) != 0;
+        if (s->has_moved)
+            break;
+        pthread_mutex_unlock(&s->lock);
+        renew(s, s->second);
+        pthread_mutex_lock(&s->lock);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+/* From here to keep_end the entry is renewed, although this thread waits for large files. */
+static void keep_begin(slot *s)
+{
+    s->has_moved = 0;
+    s->keeps = !pthread_create(&s->keeper, NULL, keep, s);
+}
+
+static void keep_end(slot *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->has_moved = 1;
+    pthread_cond_signal(&s->moved);
+    pthread_mutex_unlock(&s->lock);
+    if (s->keeps)
+        pthread_join(s->keeper, NULL);
 }
 
 static void finish_entry(slot *s)
@@ -270,11 +331,7 @@ static void *compute(void *user)
 /* Waits for the end, but not longer than to the next beat. */
 static int has_ended(slot *s)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += BEAT_MS * 1000000L;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
+    const struct timespec until = time_after(BEAT_MS);
     pthread_mutex_lock(&s->lock);
     if (!s->has_ended)
         pthread_cond_timedwait(&s->ended, &s->lock, &until);
@@ -294,17 +351,10 @@ static int is_wanted(slot *s)
     return wanted;
 }
 
-static void renew(slot *s)
-{
-    if (!is_mine(s))
-        return; /* what another worker has is found out at the end */
-    (void)!sv_redis_do(s->redis, "XCLAIM " SV_KEY_JOBS " " SV_GROUP " %s 0 %s JUSTID", s->name, s->entry);
-}
-
 /* While another thread computes. */
 static void attend(slot *s)
 {
-    double renewed = now_ms();
+    double renewed = 0;
     report(s);
     while (!has_ended(s)) {
         report(s);
@@ -313,12 +363,12 @@ static void attend(slot *s)
             sv_job_cancel(s->job);
         if (now_ms() - renewed > RENEW_MS) {
             renewed = now_ms();
-            renew(s);
+            renew(s, s->redis);
         }
     }
 }
 
-/* Only the worker that has the entry may say how the job ended. */
+/* Only the worker that has the entry may say how the job ended; also after the upload, which may take long. */
 static void conclude(slot *s)
 {
     const sv_job *job = s->job;
@@ -330,9 +380,14 @@ static void conclude(slot *s)
     }
     zn_status status = job->status;
     char *error = job->error ? must_copy(job->error) : NULL;
-    if (!s->unwanted && status == ZN_OK && (status = send_results(s)) != ZN_OK)
-        error = must_copy(zn_error_text());
-    if (s->unwanted || send_end(s, status, error) == ZN_OK)
+    if (!s->unwanted && status == ZN_OK) {
+        keep_begin(s);
+        status = send_results(s);
+        if (status != ZN_OK)
+            error = must_copy(zn_error_text());
+        keep_end(s);
+    }
+    if (is_mine(s) && (s->unwanted || send_end(s, status, error) == ZN_OK))
         finish_entry(s);
     free(error);
 }
@@ -361,7 +416,9 @@ static const char *hopeless(slot *s)
 static void work(slot *s)
 {
     char *key = key_of(SV_KEY_JOB, s->id);
+    keep_begin(s);
     sv_reply *hash = sv_redis_ask(s->redis, "HGETALL %s", key);
+    keep_end(s);
     free(key);
     if (hash && !sv_reply_count(hash)) { /* cancelled while it waited */
         finish_entry(s);
@@ -449,16 +506,21 @@ sv_worker *sv_worker_start(sv_server *server)
     int good = 1;
     while (good && w->slot_count < settings->workers) {
         slot *s = &w->slots[w->slot_count];
-        *s = (slot){ .worker = w, .redis = sv_redis_new(settings->queue_server) };
+        *s = (slot){ .worker = w,
+                     .redis = sv_redis_new(settings->queue_server),
+                     .second = sv_redis_new(settings->queue_server) };
         pthread_mutex_init(&s->lock, NULL);
         pthread_cond_init(&s->ended, NULL);
+        pthread_cond_init(&s->moved, NULL);
         snprintf(s->name, sizeof s->name, "%s-%d-%d", server->instance, (int)getpid(), w->slot_count);
-        good = s->redis && sv_remote_make_group(s->redis) == ZN_OK;
+        good = s->redis && s->second && sv_remote_make_group(s->redis) == ZN_OK;
         if (good && pthread_create(&s->thread, NULL, serve_slot, s) != 0)
             good = ZN_FAIL(ZN_EIO, "cannot start a thread") == ZN_OK;
         w->slot_count += good;
-        if (!good)
+        if (!good) {
             sv_redis_free(s->redis);
+            sv_redis_free(s->second);
+        }
     }
     if (good)
         return w;
@@ -481,6 +543,7 @@ void sv_worker_stop(sv_worker *w)
     for (int i = 0; i < w->slot_count; i++) {
         pthread_join(w->slots[i].thread, NULL);
         sv_redis_free(w->slots[i].redis);
+        sv_redis_free(w->slots[i].second);
     }
     free(w->slots);
     free(w);

@@ -50,6 +50,27 @@ class Model(Handle):
         else:
             check(lib.zn_model_find(words, ctypes.byref(out)))
         super().__init__(out, lib.zn_model_free)
+        self._users = 0  # codecs and others that borrow the pointer
+        self._borrowed: Any = None  # the pointer after close(), until the last of them is closed
+
+    def close(self) -> None:
+        """Closes the model; what was made with it keeps working, and the memory is freed with the last of these."""
+        with self._lock:
+            if not self._users:
+                super().close()
+            elif self._pointer:
+                self._borrowed, self._pointer = self._pointer, None
+
+    def _lend(self) -> None:
+        with self._lock:
+            self._users += 1
+
+    def _take_back(self) -> None:
+        with self._lock:
+            self._users -= 1
+            if not self._users and self._borrowed:
+                borrowed, self._borrowed = self._borrowed, None
+                self._free(borrowed)
 
     def extend(self, path: PathLike) -> None:
         """Adds the latent net or the classifier of a diffusion autoencoder. Call before the model is used."""
@@ -144,6 +165,15 @@ class Computing(Handle):
         super().__init__(pointer, free)
         self._model = model  # borrowed by the library
         self._compute = compute
+        if model is not None:
+            model._lend()
+
+    def close(self) -> None:
+        with self._lock:
+            was_open = bool(self._pointer)
+            super().close()
+            if was_open and self._model is not None:
+                self._model._take_back()
 
     @property
     def model(self) -> Model:

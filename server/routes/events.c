@@ -71,6 +71,8 @@ void sv_event(json *out, const char *name, json *data)
     *data = (json){ 0 };
 }
 
+void sv_event_beat(json *out) { append(out, ":\n\n", 3); }
+
 static long pull(void *self, char *bytes, size_t most)
 {
     sv_events *e = self;
@@ -84,7 +86,7 @@ static long pull(void *self, char *bytes, size_t most)
         }
         sv_jobs_unlock(e->job->jobs);
         if (!e->pending.length && now_ms() - e->spoke > SV_BEAT_MS / 2)
-            append(&e->pending, ":\n\n", 3);
+            sv_event_beat(&e->pending);
         e->spoke = e->pending.length ? now_ms() : e->spoke;
     }
     const size_t left = e->pending.length - e->sent, n = left < most ? left : most;

@@ -44,5 +44,7 @@ struct sv_events {
 void sv_answer_events(const sv_request *r, sv_answer *a, sv_job *job, sv_events_fn write, void *own, int cancels);
 /* Appends "event: NAME\ndata: {...}\n\n"; takes the text of data. name NULL: without one. */
 void sv_event(json *out, const char *name, json *data);
+/* Appends a comment, lest a proxy thinks that the stream is dead. */
+void sv_event_beat(json *out);
 
 #endif

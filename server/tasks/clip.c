@@ -105,7 +105,9 @@ static zn_status decode(sv_job *job, sv_engine *e, const zn_latent *latent)
     const int film = !strcmp(job->form, "video");
     album a = { .job = job, .expected = 1 + (latent->frames - 1) * clip_step(e->info), .stem = sv_job_stem(job, 0) };
     zn_video *v = NULL;
-    zn_status status = film ? sv_film_settings(job) : ZN_OK;
+    zn_status status = sv_latent_limit(job, e->info, latent);
+    if (film && status == ZN_OK)
+        status = sv_film_settings(job);
     if (film && status == ZN_OK)
         status = zn_film_check("video.mp4");
     if (film && status == ZN_OK)

@@ -148,6 +148,20 @@ static zn_status run_encode(sv_job *job) { return for_each(job, job->model, 1, 0
 
 /* ---- decode ---- */
 
+/* Of the images with such a latent, the smallest counts. */
+zn_status sv_latent_limit(const sv_job *job, const zn_model_info *info, const zn_latent *latent)
+{
+    const int64_t most = job->server->settings->most_pixels, scale = zn_codec_unpacks(info, latent) ? 2 : 1,
+                  block = scale * (info->downscale > 1 ? info->downscale : 1);
+    const int64_t width = (latent->width - 1) * block + 1, height = (latent->height - 1) * block + 1;
+    if ((double)width * (double)height <= (double)most)
+        return ZN_OK;
+    return ZN_FAIL(
+        ZN_ELIMIT,
+        "the image of a latent of %dx%d would have more pixels than the limit of %lld (zenith serve --pixels)",
+        latent->width, latent->height, (long long)most);
+}
+
 static zn_status decode_latent(sv_job *job, sv_engine *e, const char *name, const zn_latent *latent)
 {
     zn_image *image = NULL;
@@ -157,6 +171,7 @@ static zn_status decode_latent(sv_job *job, sv_engine *e, const char *name, cons
     if (latent->channels != e->info->latent_channels && !zn_codec_unpacks(e->info, latent))
         return ZN_FAIL(ZN_ESHAPE, "this latent has %d channels but the model %s decodes %d", latent->channels,
                        e->info->architecture, e->info->latent_channels);
+    ZN_TRY(sv_latent_limit(job, e->info, latent));
     ZN_TRY(zn_decode_bits(e->codec, latent, job->o.bits ? job->o.bits : 8, &image));
     const double ms = now_ms() - start;
     const zn_status status = sv_write_image(job, name, image, NULL, NULL);

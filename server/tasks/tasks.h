@@ -16,6 +16,8 @@ ZN_MUST_USE zn_status sv_image_extension(const sv_job *job, const char **extensi
 /* Converts a latent between the scale of files and that of models, as --scaling of the program does. */
 ZN_MUST_USE zn_status sv_scale_latent(const sv_job *job, const zn_model_info *info, const char *extension, int reading,
                                       zn_latent *latent);
+/* Refuses a latent whose image has more pixels than the server allows. */
+ZN_MUST_USE zn_status sv_latent_limit(const sv_job *job, const zn_model_info *info, const zn_latent *latent);
 /* Writes a latent as a result, in the format of the options (safetensors). Changes its scale. */
 ZN_MUST_USE zn_status sv_write_latent(sv_job *job, const zn_model_info *info, const char *name, zn_latent *latent);
 void sv_difference_facts(json *j, const zn_image_difference *d);

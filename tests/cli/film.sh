@@ -237,6 +237,11 @@ mkfifo pipe.mp4 && refuse '^zenith: pipe.mp4: a pipe or device; a video needs a 
 [[ -p pipe.mp4 ]] || fail "the pipe is gone"
 make_film "${sound[@]}" -c:a aac sound.mp4 && refuse 'there is no video in the file, only audio' sound.mp4
 echo junk >junk.mp4 && refuse 'junk.mp4: not a video that FFmpeg can read' junk.mp4
+# FFmpeg goes by the content: a playlist must not make it open other files.
+make_film -i plain.mp4 -an -c copy -f mpegts secret.ts
+printf '#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:0.4,\n%s\n#EXT-X-ENDLIST\n' "$work/secret.ts" >list.mp4
+refuse 'list.mp4: not an MP4, MOV, MKV, WebM, AVI or GIF video' list.mp4
+printf 'ffconcat version 1.0\nfile secret.ts\n' >concat.mp4 && refuse 'concat.mp4: not an MP4, MOV,' concat.mp4
 cp plain.mp4 plain.png && refuse 'plain.png: a video, not an image$' plain.png
 make_film -i plain.mp4 -ss 9 -c copy nothing.mkv && refuse 'not a video that FFmpeg can read' nothing.mkv
 "$zenith" compare plain.mp4 plain.mp4 2>err.txt && fail "compare takes videos"

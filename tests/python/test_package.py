@@ -572,6 +572,25 @@ class Progress(Case):
             thread.join()
         self.assertGreater(during, 3)
 
+    def test_closed_model(self):
+        """What was made with a model outlives its close()."""
+        expected = zenith.Codec("random:taesd").encode(photo(64, 64))
+        model = zenith.Model("random:taesd")
+        first, second = zenith.Codec(model), zenith.Codec(model)
+        model.close()
+        model.close()
+        first.close()
+        first.close()
+        self.same(second.encode(photo(64, 64)), expected)
+        with self.assertRaisesRegex(ValueError, "closed"):
+            zenith.Codec(model)
+        self.assertTrue(model._borrowed)
+        second.close()
+        self.assertFalse(model._borrowed)
+        with zenith.Model("random:taesd") as model:
+            codec = zenith.Codec(model)
+        self.same(codec.encode(photo(64, 64)), expected)
+
     def test_threads(self):
         context = zenith.Context(1)
         expected = zenith.Codec("random:taesd").encode(photo(64, 64))

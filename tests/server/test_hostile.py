@@ -110,6 +110,46 @@ def test_limits():
     assert b" 413 " in answer[:30], answer[:100]
 
 
+def test_bodies_in_memory():
+    """A request that waits for its job does not keep its body; what does not fit in memory at the moment is asked for again later."""
+    other = Server("--body", "1M", "--workers", "1", "--queue", "40")
+    body = json.dumps(LONG).encode()
+    body += b" " * (1000000 - len(body))
+    head = "POST /api/jobs?wait=1 HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nX-Zenith-Client: {}\r\nContent-Length: {}\r\n\r\n"
+    waiting = [socket.create_connection(("127.0.0.1", other.port)) for _ in range(10)]
+    for i, s in enumerate(waiting):
+        s.sendall(head.format(i, len(body)).encode() + body)
+        wait_for("the job", lambda: len(other.json("GET", "/api/jobs")["jobs"]) > i)
+    for s in waiting:
+        s.close()
+    wait_for("their end", lambda: all(j["state"] not in ("queued", "running") for j in other.json("GET", "/api/jobs")["jobs"]))
+    slow = []
+    def refused():
+        slow.append(socket.create_connection(("127.0.0.1", other.port)))
+        slow[-1].sendall(head.format(0, 1000000).encode() + b" " * 999000)
+        status, text, answer = other.ask("POST", "/api/jobs", b" " * 700000, {"Content-Type": "application/json"})
+        assert status in (400, 503), (status, text)
+        return status == 503 and b"too many large requests" in text and answer.getheader("Retry-After") == "5"
+    wait_for("a refusal", refused)
+    for s in slow:
+        s.close()
+    wait_for("memory", lambda: other.ask("POST", "/api/jobs", b" " * 700000, {"Content-Type": "application/json"})[0] == 400)
+    other.process.terminate()
+    other.process.wait(SLOW)
+
+
+def test_pixels_of_latents():
+    """A latent is small, its image is not."""
+    shape = "{'descr': '<f4', 'fortran_order': False, 'shape': (4, 200, 200), }"
+    with open(path("large.npy"), "wb") as f:
+        f.write(b"\x93NUMPY\x01\0" + (118).to_bytes(2, "little") + shape.ljust(117).encode() + b"\n" + bytes(4 * 4 * 200 * 200))
+    small = Server("--pixels", "1")
+    error = small.job("decode", ["large.npy"], "failed", model="random:taesd")["error"]
+    assert "more pixels than the limit of 1000000" in error, error
+    small.process.terminate()
+    small.process.wait(SLOW)
+
+
 def test_damaged():
     """Pieces of good requests in bad order; nothing may kill the server or start a job with what was not sent."""
     chance = random.Random(1)
@@ -194,4 +234,4 @@ def test_end():
     server.stop()
 
 
-main(test_guard, test_refused_options, test_no_generator, test_no_diffusion_autoencoder, test_bundled_generator, test_paths, test_limits, test_damaged, test_raw, test_slow_clients, test_idle_streams, test_queue_is_bounded, test_end)
+main(test_guard, test_refused_options, test_no_generator, test_no_diffusion_autoencoder, test_bundled_generator, test_paths, test_limits, test_bodies_in_memory, test_pixels_of_latents, test_damaged, test_raw, test_slow_clients, test_idle_streams, test_queue_is_bounded, test_end)

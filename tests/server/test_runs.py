@@ -32,11 +32,15 @@ def test_start():
     wait_for("steps", lambda: state("first")["step"] >= 3)
     server.json("POST", "/api/runs", {"name": "second", "recipe": "taesd", "data": "photos"}, expect=409)
     server.json("POST", "/api/runs", {"name": "first", "recipe": "taesd", "data": "photos"}, expect=409)
+    # Refused before anything is done with the images that come along.
+    refused = server.form("/api/runs", [("name", "late"), ("recipe", "taesd"), ("file", ("0.png", b"not an image"))], 409)
+    assert "only one can at a time" in refused["error"]["message"] and not os.path.exists(path("runs/late.images")), refused
 
 
 def test_stop_and_resume():
     server.json("POST", "/api/runs/first/stop", {})
     names = [name for name, _ in server.events("/api/runs/first/events")]
+    same(server.ask("GET", "/api/runs/first/events")[2].getheader("X-Accel-Buffering"), "no", "buffering of events by nginx")
     same(names[-1], "stopped", "last event")
     metrics = server.json("GET", "/api/runs/first/metrics")["metrics"]
     assert metrics and all("step" in line for line in metrics), metrics
@@ -74,6 +78,10 @@ def test_uploaded_images():
         same(server.ask("GET", f"/api/runs/mine/samples/{file}")[1][:4], b"\x89PNG", file)
     # The model that came out is at once one of the server's.
     same(server.job("reconstruct", ["photos/1.png"], model="run:mine")["state"], "done", "the run's model")
+    for name in ("run:nosuch", "run:..", "run:mine%s", "run:"):
+        assert f"no model is called '{name}'" in server.job("reconstruct", ["photos/1.png"], "failed", model=name)["error"]
+    refused = server.json("POST", "/v1/images/generations", {"prompt": "a fox", "model": "run:mine"}, expect=404)
+    assert "no generator is called 'run:mine'" in refused["error"]["message"], refused
     same(sorted(r["name"] for r in server.json("GET", "/api/runs")["runs"]), ["first", "mine", "named", "pairs"], "runs")
 
 
@@ -82,6 +90,12 @@ def test_a_bad_image_leaves_nothing():
     assert broken["error"]["message"].startswith("1.png: not an image"), broken
     assert broken["error"]["message"], broken
     assert not os.path.exists(path("runs/bad.images")) and not os.path.exists(path("runs/bad"))
+    # What only decoding shows ends the run.
+    cut = [("file", ("0.png", content("photos/0.png"))), ("file", ("1.png", content("photos/1.png")[:200]))]
+    server.form("/api/runs", [("name", "cut"), ("recipe", "taesd"), *cut], 201)
+    failed = wait_for("the failure", lambda: state("cut") if state("cut")["state"] == "failed" else None)
+    assert failed["error"].startswith("image 2 of the request: ") and "/" not in failed["error"], failed
+    assert not os.path.exists(path("runs/cut.images"))
 
 
 def test_end():

@@ -75,15 +75,20 @@ zn_status zn_ffmpeg_fail(const char *path, const char *what, int code)
                    "%s: cannot %s: %s", path, what, text);
 }
 
+/* FFmpeg goes by the content of a file, not by its name: playlists and lists of files, which make it open other files,
+ * must not pass for videos. */
 zn_status zn_ffmpeg_open_file(const char *path, AVFormatContext **out)
 {
     AVDictionary *options = NULL;
     char *name;
     ZN_TRY(zn_ffmpeg_address(path, &name));
     zn_ff.av_dict_set(&options, "protocol_whitelist", "file", 0);
+    zn_ff.av_dict_set(&options, "format_whitelist", "mov,matroska,avi,gif", 0);
     int code = zn_ff.avformat_open_input(out, name, NULL, &options);
     zn_ff.av_dict_free(&options);
     zn_free(name);
+    if (code == AVERROR(EINVAL))
+        return ZN_FAIL(ZN_EFORMAT, "%s: not an MP4, MOV, MKV, WebM, AVI or GIF video, whatever its name", path);
     if (code >= 0)
         code = zn_ff.avformat_find_stream_info(*out, NULL);
     if (code == AVERROR_INVALIDDATA || code == AVERROR_EOF)
