@@ -66,7 +66,7 @@ fi
 if make_film "${picture[@]}" "${sound[@]}" -c:v libx264 -crf 4 -pix_fmt yuv420p "${bt709[@]}" -c:a flac flac.mkv; then
     check flac flac.mkv flac_out.mkv 10
     run flac.mkv -o flac_out.mov
-    grep -q 'cannot hold the audio (flac)' err.txt || fail "not told that FLAC is left out: $(cat err.txt)"
+    grep -q 'without the audio (flac) of flac.mkv' err.txt || fail "not told that FLAC is left out: $(cat err.txt)"
 fi
 
 # As a phone writes it: HEVC, 10 bits, on its side, AAC.
