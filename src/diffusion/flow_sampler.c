@@ -11,7 +11,7 @@ int zn_flow_first(int steps, double strength)
 {
     const double asked = steps * strength;
     const int first = (int)(steps - (asked < steps ? asked : steps));
-    return first < steps ? first : steps - 1;
+    return strength > 0 && first == steps ? steps - 1 : first;
 }
 
 void zn_flow_guide(const float *wanted, const float *unwanted, float guidance, float longest, float *out, int64_t count)

@@ -31,7 +31,7 @@ typedef struct zn_flow_sampling {
 ZN_MUST_USE zn_status zn_flow_sample(const zn_flow_sampling *s, float *x);
 
 /* The step to begin with when an image is to be changed by `strength`, from 0 to 1; x is then the image mixed with
- * noise at its sigma (zn_flow_mix). */
+ * noise at its sigma (zn_flow_mix). Any strength above 0 leaves a step. */
 int zn_flow_first(int steps, double strength);
 
 /* wanted + guidance (wanted - unwanted), shortened as above; out may be either. */

@@ -121,6 +121,7 @@ static void guided_answers_may_be_shortened(void **state)
     assert_int_equal(zn_flow_first(8, 1), 0);
     assert_int_equal(zn_flow_first(8, 2), 0);
     assert_int_equal(zn_flow_first(8, 0), 8);
+    assert_int_equal(zn_flow_first(8, 1e-17), 7);
 }
 
 static void noise_has_a_state(void **state)
