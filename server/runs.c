@@ -109,60 +109,6 @@ static void on_remark(void *user, const char *sentence)
     unlock(r);
 }
 
-static int is_sent_image(const struct dirent *entry)
-{
-    const char *dot = strrchr(entry->d_name, '.');
-    return dot && !strcmp(dot, SV_SENT_IMAGE);
-}
-
-/* Makes a PNG, which training takes, of an image that came with the request. */
-static zn_status decode_image(sv_runs *r, const char *folder, const char *name)
-{
-    const zn_image_read_options reading = { .max_pixels = r->server->settings->most_pixels };
-    const int stem = (int)(strlen(name) - strlen(SV_SENT_IMAGE));
-    char *path = must_print("%s/%s", folder, name), *result = must_print("%s/%.*s.png", folder, stem, name);
-    zn_map map = { 0 };
-    zn_image *image = NULL;
-    zn_status status = zn_map_open(&map, path);
-    if (status == ZN_OK && (status = zn_image_read_memory(map.bytes, map.size, &reading, &image)) != ZN_OK) {
-        static const char unnamed[] = "image in memory: ";
-        char *why = must_copy(zn_error_text());
-        const size_t skip = strncmp(why, unnamed, sizeof unnamed - 1) ? 0 : sizeof unnamed - 1;
-        status = ZN_FAIL(status, "image %d of the request: %s", atoi(name), why + skip);
-        free(why);
-    }
-    zn_map_close(&map);
-    if (status == ZN_OK)
-        status = zn_image_write(result, image, NULL);
-    if (status == ZN_OK)
-        remove(path);
-    zn_image_free(image);
-    free(path);
-    free(result);
-    return status;
-}
-
-/* Here, because decoding takes long and requests must be answered at once. After a failure nothing is left. */
-static zn_status decode_images(sv_runs *r, const char *folder)
-{
-    struct dirent **entries = NULL;
-    const int count = scandir(folder, &entries, is_sent_image, alphasort);
-    zn_status status = ZN_OK;
-    for (int i = 0; i < count; i++) {
-        if (status == ZN_OK)
-            status = r->halts ? ZN_FAIL(ZN_ECANCELLED, "cancelled") : decode_image(r, folder, entries[i]->d_name);
-        free(entries[i]);
-    }
-    free(entries);
-    if (status != ZN_OK) {
-        char *why = must_copy(zn_error_text());
-        sv_folder_remove(folder);
-        status = ZN_FAIL(status, "%s", why);
-        free(why);
-    }
-    return status;
-}
-
 static void *train(void *user)
 {
     sv_runs *r = user;
@@ -186,9 +132,7 @@ static void *train(void *user)
                                             .remark = on_remark,
                                             .user = r } };
     zn_train_result result;
-    zn_status status = q->sent ? decode_images(r, q->data) : ZN_OK;
-    if (status == ZN_OK)
-        status = zn_train(&how, &result);
+    const zn_status status = zn_train(&how, &result);
     lock(r);
     r->cancelled = status == ZN_ECANCELLED;
     r->error = status == ZN_OK || r->cancelled ? NULL : must_copy(zn_error_text());
@@ -220,23 +164,11 @@ static void forget_locked(sv_runs *r)
 
 static char *copy_of(const char *text) { return text ? must_copy(text) : NULL; }
 
-static zn_status check_locked(const sv_runs *r)
-{
-    return r->training ? ZN_FAIL(ZN_ELIMIT, "the run %s is training; only one can at a time", r->name) : ZN_OK;
-}
-
-zn_status sv_run_check(sv_runs *r)
-{
-    lock(r);
-    const zn_status status = check_locked(r);
-    unlock(r);
-    return status;
-}
-
 /* Starts the thread; locked. */
 static zn_status start_locked(sv_runs *r, const sv_run_request *q, int resumes)
 {
-    ZN_TRY(check_locked(r));
+    if (r->training)
+        return ZN_FAIL(ZN_ELIMIT, "the run %s is training; only one can at a time", r->name);
     if (r->closed)
         return ZN_FAIL(ZN_ELIMIT, "the server is stopping");
     if (r->has_thread)
@@ -269,9 +201,8 @@ zn_status sv_run_begin(sv_runs *r, const sv_run_request *q)
     zn_status status = zn_folder_make(r->server->settings->runs);
     lock(r);
     if (status == ZN_OK)
-        status = check_locked(r);
-    if (status == ZN_OK)
-        status = zn_file_write(path, q->data, strlen(q->data));
+        status = r->training ? ZN_FAIL(ZN_ELIMIT, "the run %s is training; only one can at a time", r->name)
+                             : zn_file_write(path, q->data, strlen(q->data));
     if (status == ZN_OK)
         status = start_locked(r, q, 0);
     unlock(r);

@@ -11,20 +11,15 @@ void sv_runs_close(sv_runs *runs);
 int sv_runs_busy(sv_runs *runs);
 void sv_runs_stop(sv_runs *runs);
 
-/* Ends the names of images that came with a request, until the run has decoded them. */
-#define SV_SENT_IMAGE ".image"
-
 typedef struct sv_run_request {
     const char *name, *recipe, *from;
     char *data;          /* a path */
-    int sent;            /* data are images that came with the request, as they are; the run owns their folder */
+    int sent;            /* data are images that came with the request */
     int64_t steps, seed; /* steps 0, seed -1: the recipe's */
     int precision;       /* zn_precision */
     const char *settings[MOST_SETTINGS + 1];
 } sv_run_request;
 
-/* ZN_ELIMIT: a run trains, so that no other can begin. */
-ZN_MUST_USE zn_status sv_run_check(sv_runs *runs);
 /* ZN_ELIMIT: another run trains. Copies what it needs. */
 ZN_MUST_USE zn_status sv_run_begin(sv_runs *runs, const sv_run_request *request);
 ZN_MUST_USE zn_status sv_run_resume(sv_runs *runs, const char *name);

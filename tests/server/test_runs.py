@@ -32,9 +32,6 @@ def test_start():
     wait_for("steps", lambda: state("first")["step"] >= 3)
     server.json("POST", "/api/runs", {"name": "second", "recipe": "taesd", "data": "photos"}, expect=409)
     server.json("POST", "/api/runs", {"name": "first", "recipe": "taesd", "data": "photos"}, expect=409)
-    # Refused before anything is done with the images that come along.
-    refused = server.form("/api/runs", [("name", "late"), ("recipe", "taesd"), ("file", ("0.png", b"not an image"))], 409)
-    assert "only one can at a time" in refused["error"]["message"] and not os.path.exists(path("runs/late.images")), refused
 
 
 def test_stop_and_resume():
@@ -90,12 +87,6 @@ def test_a_bad_image_leaves_nothing():
     assert broken["error"]["message"].startswith("1.png: not an image"), broken
     assert broken["error"]["message"], broken
     assert not os.path.exists(path("runs/bad.images")) and not os.path.exists(path("runs/bad"))
-    # What only decoding shows ends the run.
-    cut = [("file", ("0.png", content("photos/0.png"))), ("file", ("1.png", content("photos/1.png")[:200]))]
-    server.form("/api/runs", [("name", "cut"), ("recipe", "taesd"), *cut], 201)
-    failed = wait_for("the failure", lambda: state("cut") if state("cut")["state"] == "failed" else None)
-    assert failed["error"].startswith("image 2 of the request: ") and "/" not in failed["error"], failed
-    assert not os.path.exists(path("runs/cut.images"))
 
 
 def test_end():
