@@ -129,8 +129,8 @@ static void captions_are_read(void **state)
     (void)state;
     static const char *const good[] = {
         "file,caption\na.png,a cat\n",
-        "\xef\xbb\xbf"
-        "file,caption\r\na.png,a cat\r\n",
+        ("\xef\xbb\xbf"
+         "file,caption\r\na.png,a cat\r\n"),
         "\"file\" ,\"caption\"\t\r\n\"a.png\" ,\"a cat\" \r\n",
         "caption,file\n\"a cat\"  ,a.png",
     };
