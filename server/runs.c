@@ -164,11 +164,23 @@ static void forget_locked(sv_runs *r)
 
 static char *copy_of(const char *text) { return text ? must_copy(text) : NULL; }
 
+static zn_status check_locked(const sv_runs *r)
+{
+    return r->training ? ZN_FAIL(ZN_ELIMIT, "the run %s is training; only one can at a time", r->name) : ZN_OK;
+}
+
+zn_status sv_run_check(sv_runs *r)
+{
+    lock(r);
+    const zn_status status = check_locked(r);
+    unlock(r);
+    return status;
+}
+
 /* Starts the thread; locked. */
 static zn_status start_locked(sv_runs *r, const sv_run_request *q, int resumes)
 {
-    if (r->training)
-        return ZN_FAIL(ZN_ELIMIT, "the run %s is training; only one can at a time", r->name);
+    ZN_TRY(check_locked(r));
     if (r->closed)
         return ZN_FAIL(ZN_ELIMIT, "the server is stopping");
     if (r->has_thread)
@@ -201,8 +213,9 @@ zn_status sv_run_begin(sv_runs *r, const sv_run_request *q)
     zn_status status = zn_folder_make(r->server->settings->runs);
     lock(r);
     if (status == ZN_OK)
-        status = r->training ? ZN_FAIL(ZN_ELIMIT, "the run %s is training; only one can at a time", r->name)
-                             : zn_file_write(path, q->data, strlen(q->data));
+        status = check_locked(r);
+    if (status == ZN_OK)
+        status = zn_file_write(path, q->data, strlen(q->data));
     if (status == ZN_OK)
         status = start_locked(r, q, 0);
     unlock(r);

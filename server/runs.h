@@ -20,6 +20,8 @@ typedef struct sv_run_request {
     const char *settings[MOST_SETTINGS + 1];
 } sv_run_request;
 
+/* ZN_ELIMIT: a run trains, so that no other can begin. */
+ZN_MUST_USE zn_status sv_run_check(sv_runs *runs);
 /* ZN_ELIMIT: another run trains. Copies what it needs. */
 ZN_MUST_USE zn_status sv_run_begin(sv_runs *runs, const sv_run_request *request);
 ZN_MUST_USE zn_status sv_run_resume(sv_runs *runs, const char *name);

@@ -256,7 +256,9 @@ void sv_post_run(const sv_request *r, sv_answer *a)
         return;
     if (name_run(r, a, &form, name)) {
         sv_run_request q = { .name = name };
-        zn_status status = take_request(r, &form, &q, &from);
+        zn_status status = sv_run_check(runs_of(r)); /* before images are decoded */
+        if (status == ZN_OK)
+            status = take_request(r, &form, &q, &from);
         if (status == ZN_OK)
             status = sv_run_begin(runs_of(r), &q);
         if (status == ZN_OK)
