@@ -52,8 +52,8 @@ typedef struct zn_run_options {
     int64_t steps;
     /* Settings of the recipe to change, such as "lr=1e-3" or "loss.l1=0.5"; ends with NULL. NULL: none */
     const char *const *settings;
-    /* NULL: defaults. Its context, threads (of this process when there are several), device and, for zn_train,
-     * precision count; training computes in f32, bf16 or f16. */
+    /* NULL: defaults. Its context, threads (of this process when there are several), device (NULL: the CPU, or the
+     * device that a resumed run had) and, for zn_train, precision count; training computes in f32, bf16 or f16. */
     const zn_options *compute;
     zn_ranks *ranks; /* processes that share the work; only rank 0 writes. NULL: alone */
     /* Called after every step, on every rank; non-zero on any of them stops the run: the state is saved and

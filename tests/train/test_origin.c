@@ -26,7 +26,11 @@ typedef struct call {
     int64_t seed, steps, stop; /* 0: not said */
     int threads;
     bool resume;
+    const char *device;
+    char *told; /* NULL, or [512]: the last remark */
 } call;
+
+static void tell(void *told, const char *sentence) { snprintf(told, 512, "%s", sentence); }
 
 static zn_status train(call c)
 {
@@ -46,9 +50,11 @@ static zn_status train(call c)
                                           .seed = c.seed ? &c.seed : NULL,
                                           .steps = c.steps,
                                           .compute = &(zn_options){ .threads = c.threads ? c.threads : 1,
-                                                                    .precision = c.precision },
+                                                                    .precision = c.precision,
+                                                                    .device = c.device },
                                           .progress = c.stop ? stop_at : NULL,
-                                          .user = &c.stop } };
+                                          .remark = c.told ? tell : NULL,
+                                          .user = c.told ? (void *)c.told : (void *)&c.stop } };
     return zn_train(&o, &r);
 }
 
@@ -82,7 +88,8 @@ static void options_of_the_first_time_stay(void **state)
     c.stop = 1;
     assert_int_equal(train(c), ZN_ECANCELLED);
     assert_string_equal(text_of("run/origin.json"),
-                        "{\"options\": [\"seed\", \"steps\", \"precision\"], \"ranks\": 1, \"parts\": 1}\n");
+                        "{\"options\": [\"seed\", \"steps\", \"precision\"], \"device\": \"cpu\", "
+                        "\"ranks\": 1, \"parts\": 1}\n");
     c.resume = true; /* the command of the first time */
     c.stop = 2;
     assert_int_equal(train(c), ZN_ECANCELLED);
@@ -125,8 +132,31 @@ static void other_options_are_refused(void **state)
     write_text(in_folder("silent.yaml"), text);
     c.stop = 5;
     assert_int_equal(train(c), ZN_ECANCELLED);
-    assert_string_equal(text_of("run/origin.json"), "{\"ranks\": 1, \"parts\": 1}\n");
+    assert_string_equal(text_of("run/origin.json"), "{\"device\": \"cpu\", \"ranks\": 1, \"parts\": 1}\n");
     assert_int_equal(train(c), ZN_OK); /* and still may have */
+}
+
+/* No machine has so many GPUs. */
+static void the_device_of_the_first_time_stays(void **state)
+{
+    (void)state;
+    call c = { .run = "elsewhere", .recipe = "small.yaml", .stop = 1 };
+    char told[512] = "", text[8192];
+    assert_int_equal(train(c), ZN_ECANCELLED);
+    snprintf(text, sizeof text, "%s", text_of("elsewhere/origin.json"));
+    char *const cpu = strstr(text, "\"cpu\"");
+    assert_non_null(cpu);
+    char other[8200];
+    snprintf(other, sizeof other, "%.*s\"cuda:99\"%s", (int)(cpu - text), text, cpu + 5);
+    write_text(in_folder("elsewhere/origin.json"), other);
+    c = (call){ .run = "elsewhere", .resume = true, .told = told };
+    assert_int_not_equal(train(c), ZN_OK);
+    expect_text("elsewhere had --device cuda:99: ");
+    expect_text("(--device cpu goes on without it)");
+    c.device = "cpu";
+    assert_int_equal(train(c), ZN_OK);
+    assert_non_null(strstr(told, "goes on with --device cpu, where it had cuda:99: "));
+    assert_string_equal(text_of("elsewhere/origin.json"), text); /* told no more */
 }
 
 static void steps_may_be_others(void **state)
@@ -272,13 +302,10 @@ static void a_run_keeps_its_labels(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(options_of_the_first_time_stay),
-        cmocka_unit_test(other_options_are_refused),
-        cmocka_unit_test(steps_may_be_others),
-        cmocka_unit_test(gates_of_no_word_are_the_usual_ones),
-        cmocka_unit_test(a_run_keeps_its_teacher),
-        cmocka_unit_test(stages_keep_their_lengths),
-        cmocka_unit_test(a_run_keeps_its_labels),
+        cmocka_unit_test(options_of_the_first_time_stay),      cmocka_unit_test(other_options_are_refused),
+        cmocka_unit_test(the_device_of_the_first_time_stays),  cmocka_unit_test(steps_may_be_others),
+        cmocka_unit_test(gates_of_no_word_are_the_usual_ones), cmocka_unit_test(a_run_keeps_its_teacher),
+        cmocka_unit_test(stages_keep_their_lengths),           cmocka_unit_test(a_run_keeps_its_labels),
     };
     return cmocka_run_group_tests_name("origin", tests, conditions_set_up, files_tear_down);
 }

@@ -171,8 +171,14 @@ static zn_status borrow_context(zn_run *r)
         o.threads = zn_ranks_threads(r->options.ranks);
     ZN_TRY(zn_context_borrow(o.context, o.threads, &r->context));
     r->pool = zn_context_pool(r->context);
-    char name[24];
-    return zn_context_device(r->context, own_device(r, o.device, name, sizeof name), &r->device);
+    char name[24], text[512];
+    const char *const asked = zn_run_device(r, o.device);
+    snprintf(r->on_device, sizeof r->on_device, "%s", asked ? asked : "cpu");
+    const zn_status status = zn_context_device(r->context, own_device(r, asked, name, sizeof name), &r->device);
+    if (status == ZN_OK || o.device)
+        return status;
+    snprintf(text, sizeof text, "%s", zn_error_text());
+    return ZN_FAIL(status, "%s had --device %s: %s (--device cpu goes on without it)", r->options.folder, asked, text);
 }
 
 static zn_status prepare(zn_run *r)

@@ -79,6 +79,7 @@ typedef struct zn_run_origin {
     char name[400];      /* of the teacher, or of the labels' file; empty: it has neither */
     char digest[65];     /* of what was in it; empty: not known */
     char settings[2048]; /* of the call that began it, one a line: "lr=1e-3" */
+    char device[24];     /* that computed it last, as asked for; empty: not known */
 } zn_run_origin;
 
 typedef struct zn_run {
@@ -101,6 +102,7 @@ typedef struct zn_run {
     zn_context *context;
     zn_pool *pool;          /* the context's */
     zn_device *device;      /* the context's; NULL: the CPU */
+    char on_device[24];     /* its name, as asked for by this call or an earlier one */
     zn_device_group *group; /* of the ranks' devices; NULL: there is none */
     zn_dataset *set;
     zn_loader *loader;
@@ -143,9 +145,11 @@ ZN_MUST_USE zn_status zn_run_note_data(zn_run *r);
 ZN_MUST_USE zn_status zn_run_recall_data(zn_run *r);
 
 /* How the run was begun: what the folder tells of it, and this call's part of it, into the folder. If this is another
- * number of ranks, so that sums will be rounded otherwise, the caller is notified. */
+ * number of ranks or another device, so that sums will be rounded otherwise, the caller is notified. */
 void zn_run_read_origin(zn_run *r);
 ZN_MUST_USE zn_status zn_run_note_origin(zn_run *r);
+/* asked, or where a resumed run's call asks for none (NULL), the device that it had. */
+const char *zn_run_device(const zn_run *r, const char *asked);
 /* Sets what the call that began a resumed run had set, then what this call sets. */
 ZN_MUST_USE zn_status zn_run_set_again(const zn_run *r, zn_recipe *recipe);
 /* Of a run's teacher or labels, read: fails if they are not those it was begun with. */

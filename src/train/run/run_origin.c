@@ -1,8 +1,8 @@
 /* origin.json: what the recipe does not tell of how a run was begun. Which of its settings were options of a call, for
  * these need not be said again when the run is resumed, and so for settings that changed its recipe; a digest of the
- * teacher's weights or of the labels, for a run that goes on with others would not be the one that was stopped; and in
- * how many parts, on how many ranks, gradients were added up, for another order gives other bits. Of runs of a time
- * without this file nothing of it is known. */
+ * teacher's weights or of the labels, for a run that goes on with others would not be the one that was stopped; and on
+ * which device, in how many parts and on how many ranks, for others give other bits. Of runs of a time without this
+ * file nothing of it is known. */
 #include "base/fail.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -59,7 +59,9 @@ void zn_run_read_origin(zn_run *r)
         const char *digest = zn_json_string(zn_json_get(doc.root, source_of(k)));
         from->tells_options = options != NULL;
         from->options = read_options(options);
+        const char *device = zn_json_string(zn_json_get(doc.root, "device"));
         snprintf(from->digest, sizeof from->digest, "%s", digest ? digest : "");
+        snprintf(from->device, sizeof from->device, "%s", device ? device : "");
         ZN_JSON_EACH(setting, zn_json_get(doc.root, "settings"))
         if (zn_json_string(setting))
             add_setting(from, zn_json_string(setting));
@@ -140,6 +142,29 @@ static void tell_other_order(const zn_run *r, int ranks, int parts)
     r->options.remark(r->options.user, sentence);
 }
 
+/* ---- device ---- */
+
+const char *zn_run_device(const zn_run *r, const char *asked)
+{
+    return asked || !r->options.resume || !r->origin.device[0] ? asked : r->origin.device;
+}
+
+/* "cuda" and "cuda:1" are GPUs. */
+static bool is_gpu(const char *device) { return strncmp(device, "cuda", 4) == 0; }
+
+static void tell_other_device(const zn_run *r)
+{
+    char sentence[ZN_RUN_PATH + 160];
+    const char *now = r->on_device, *had = r->origin.device;
+    if (!r->has_checkpoint || !had[0] || is_gpu(now) == is_gpu(had) || !r->options.remark)
+        return;
+    snprintf(
+        sentence, sizeof sentence,
+        "%s goes on with --device %s, where it had %s: it will be like one that was never stopped but for rounding",
+        r->options.folder, now, had);
+    r->options.remark(r->options.user, sentence);
+}
+
 /* A run that was killed before its first checkpoint. */
 static void tell_start(const zn_run *r)
 {
@@ -160,6 +185,7 @@ zn_status zn_run_note_origin(zn_run *r)
         return ZN_OK; /* nothing will be done */
     tell_start(r);
     tell_other_order(r, ranks, parts);
+    tell_other_device(r);
     zn_json_out_format(&text, "{");
     if (!r->options.resume || r->origin.tells_options)
         write_options(&text, r->origin.options | r->said);
@@ -169,7 +195,7 @@ zn_status zn_run_note_origin(zn_run *r)
         write_settings(&text, r->origin.settings);
     if (r->digest[0])
         zn_json_out_format(&text, "\"%s\": \"%s\", ", source_of(&r->recipe), r->digest);
-    zn_json_out_format(&text, "\"ranks\": %d, \"parts\": %d}\n", ranks, parts);
+    zn_json_out_format(&text, "\"device\": \"%s\", \"ranks\": %d, \"parts\": %d}\n", r->on_device, ranks, parts);
     zn_run_path(r, "origin.json", path);
     const zn_status status = text.failed ? ZN_FAIL(ZN_ENOMEM, "out of memory for the origin of a run")
                                          : zn_file_write(path, text.bytes, text.size);
