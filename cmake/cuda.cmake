@@ -42,6 +42,7 @@ function(zenith_device_sources)
     cuda/basic/fp8.cu
     cuda/basic/frames.cu
     cuda/basic/half_product.cu
+    cuda/basic/half_product_few.cu
     cuda/basic/matrix.cu
     cuda/basic/max_pool.cu
     cuda/basic/median.cu

@@ -334,6 +334,9 @@ void cuda_check_norms(void)
         check_pair(37, 64, 32, 96, ZN_TYPE_BF16);
         check_pair(20, 32, 96, 64, ZN_TYPE_F32);
         check_pair(130, 64, 64, 128, ZN_TYPE_BF16);
+        check_pair(64, 512, 256, 512, ZN_TYPE_BF16);
+        if (!cuda_is_emulated)
+            check_pair(4100, 64, 64, 128, ZN_TYPE_BF16); /* many rows */
     }
     if (strstr("rms_norm_silu", cuda_filter)) {
         check_rms(5, 7, ZN_TYPE_F32);

@@ -22,8 +22,10 @@ static __device__ void wait_for_last(void)
 #endif
 }
 
+/* more: another attribute of the launch, only for Hopper GPUs, or NULL. */
 template <typename T>
-static void launch_early(zn_device *d, void (*kernel)(T), dim3 grid, unsigned threads, size_t shared, T arguments)
+static void launch_early(zn_device *d, void (*kernel)(T), dim3 grid, unsigned threads, size_t shared, T arguments,
+                         const cudaLaunchAttribute *more = NULL)
 {
     if (!d->hopper) {
         launch(d, kernel, grid, threads, shared, arguments);
@@ -34,16 +36,18 @@ static void launch_early(zn_device *d, void (*kernel)(T), dim3 grid, unsigned th
     if (shared > PLAIN_SHARED)
         zn_cuda_check(d, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared),
                       "shared memory");
-    cudaLaunchAttribute early = {};
-    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchAttribute attributes[2] = {};
+    attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[0].val.programmaticStreamSerializationAllowed = 1;
+    if (more)
+        attributes[1] = *more;
     cudaLaunchConfig_t k = {};
     k.gridDim = grid;
     k.blockDim = dim3(threads);
     k.dynamicSmemBytes = shared;
     k.stream = d->stream;
-    k.attrs = &early;
-    k.numAttrs = 1;
+    k.attrs = attributes;
+    k.numAttrs = more ? 2 : 1;
     void *pointers[] = { &arguments };
     zn_cuda_check(d, cudaLaunchKernelExC(&k, reinterpret_cast<const void *>(kernel), pointers), "a launch");
 }

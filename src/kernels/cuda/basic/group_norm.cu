@@ -7,6 +7,7 @@
  * norm.cu, silu_norm_grad.cu and silu_norm_back.cu have the gradients. */
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/dropout.h"
+#include "kernels/cuda/early.h"
 #include "kernels/cuda/norm_factor.h"
 #include "kernels/cuda/numbers.h"
 #include "kernels/cuda/quick.h"
@@ -105,6 +106,7 @@ struct piece_place {
 template <typename T, int N, int G, bool TRAINS>
 __global__ void __launch_bounds__(MOST_THREADS, 1) norm_held(group_norm_task t)
 {
+    wait_for_last();
     extern __shared__ __align__(16) float zn_cuda_shared[];
     float *const warps = zn_cuda_shared;
     factor *const factors = reinterpret_cast<factor *>(warps + 2 * G * 32);
@@ -280,6 +282,7 @@ static __device__ spread<N> measure(const zn_norm_args &a, const span &s, int la
 /* For each block: the means of all groups, then their squared deviations. */
 template <typename T, int N> __global__ void __launch_bounds__(THREADS, RESIDENT) norm_measure(group_norm_task t)
 {
+    wait_for_last();
     extern __shared__ __align__(16) float zn_cuda_shared[];
     const zn_norm_args &a = t.a;
     const span part = span_of(a, t.blocks);
@@ -321,6 +324,7 @@ struct merging {
 /* The factors of all channels of a map, a thread block for each. Lanes have groups, warps share the blocks. */
 template <bool TRAINS> __global__ void __launch_bounds__(THREADS, 1) norm_factors(group_norm_task t)
 {
+    wait_for_last();
     enum { WARPS = THREADS / 32 };
     extern __shared__ __align__(16) float zn_cuda_shared[];
     merging *const parts = reinterpret_cast<merging *>(zn_cuda_shared);
@@ -370,6 +374,7 @@ template <bool TRAINS> __global__ void __launch_bounds__(THREADS, 1) norm_factor
 template <typename T, int N, bool TRAINS>
 __global__ void __launch_bounds__(THREADS, RESIDENT) norm_write(group_norm_task t)
 {
+    wait_for_last();
     const zn_norm_args &a = t.a;
     const span part = span_of(a, t.blocks);
     const int columns = a.c / N;
@@ -479,17 +484,17 @@ template <typename T, bool TRAINS> static void launch_held(zn_device *d, const g
     int threads = 32;
     while (threads < MOST_THREADS && threads < h.pieces && (threads < least || threads * each < h.pieces))
         threads *= 2;
-    launch(d, held_kernel<T, TRAINS>(h), dim3((unsigned)h.slices), (unsigned)threads,
-           sizeof(float) * 64 * (size_t)h.groups + sizeof(factor) * (size_t)(t.a.c / t.a.groups * h.groups), t);
+    launch_early(d, held_kernel<T, TRAINS>(h), dim3((unsigned)h.slices), (unsigned)threads,
+                 sizeof(float) * 64 * (size_t)h.groups + sizeof(factor) * (size_t)(t.a.c / t.a.groups * h.groups), t);
 }
 
 template <typename T, int N, bool TRAINS> static void launch_three(zn_device *d, const group_norm_task &t)
 {
     const norm_kernel measure = norm_measure<T, N>, merge = norm_factors<TRAINS>, write = norm_write<T, N, TRAINS>;
     const dim3 grid((unsigned)(t.a.n * t.blocks));
-    launch(d, measure, grid, THREADS, THREADS * sizeof(spread<N>) + 2 * sizeof(float) * (size_t)t.a.c, t);
-    launch(d, merge, dim3((unsigned)t.a.n), THREADS, THREADS * sizeof(merging) + 64 * sizeof(float), t);
-    launch(d, write, grid, THREADS, 0, t);
+    launch_early(d, measure, grid, THREADS, THREADS * sizeof(spread<N>) + 2 * sizeof(float) * (size_t)t.a.c, t);
+    launch_early(d, merge, dim3((unsigned)t.a.n), THREADS, THREADS * sizeof(merging) + 64 * sizeof(float), t);
+    launch_early(d, write, grid, THREADS, 0, t);
 }
 
 template <typename T, bool TRAINS> static void launch_type(zn_device *d, const group_norm_task &t)

@@ -1,6 +1,7 @@
 /* Products of 16-bit numbers: tiles in shared memory, copied ahead, multiplied by the matrix unit. */
 #include "kernels/cuda/basic/half_product.h"
 
+#include "kernels/cuda/early.h"
 #include "kernels/cuda/half.h"
 #include "kernels/cuda/vector.h"
 
@@ -192,6 +193,7 @@ static __device__ void write_pieces(const half_product &t, int64_t row, int64_t 
 /* Neighbouring blocks share columns of the weights, and a few rows of x: both stay in the cache. */
 template <typename P, typename T> __global__ void __launch_bounds__(THREADS, 2) multiply_half(half_product t)
 {
+    wait_for_last();
     extern __shared__ __align__(16) float zn_cuda_shared[];
     uint16_t *const shared = reinterpret_cast<uint16_t *>(zn_cuda_shared);
     const int64_t row = (int64_t)blockIdx.x * P::ROWS, column = (int64_t)blockIdx.y * P::COLUMNS;
@@ -227,7 +229,7 @@ template <typename P, typename T> static void launch_tiles(zn_device *d, const h
                   "sums fit");
     void (*const kernel)(half_product) = multiply_half<P, T>;
     const dim3 grid((unsigned)parts_of(p.rows, P::ROWS), (unsigned)parts_of(p.columns, P::COLUMNS));
-    launch(d, kernel, grid, THREADS, sizeof(uint16_t) * P::STAGES * P::STAGE, p);
+    launch_early(d, kernel, grid, THREADS, sizeof(uint16_t) * P::STAGES * P::STAGE, p);
 }
 
 /* Small tiles if large ones would leave most of the GPU idle. */

@@ -27,7 +27,8 @@ typedef struct half_product {
     bool x_turned;                    /* only zn_cuda_blas_product */
     int64_t y_stride;                 /* 0: columns; otherwise even */
     const float *x_scales, *w_scales; /* E4M3: of rows and columns, or NULL */
-    /* Only zn_cuda_half_product: [rows][depth - split], what x has no columns for; NULL: none. split: a multiple of 32.
+    /* Only zn_cuda_half_product and _few: [rows][depth - split], what x has no columns for; NULL: none. split: a
+     * multiple of 32.
      */
     const void *more;
     int64_t split;
@@ -35,5 +36,8 @@ typedef struct half_product {
 
 /* Every element is the same sum for any number of rows. */
 void zn_cuda_half_product(zn_device *d, const half_product &p);
+/* The same where few rows would leave most of the GPU idle, with sums in another order. Returns false if there are
+ * many, or the product does not suit it. */
+bool zn_cuda_half_product_few(zn_device *d, const half_product &p);
 
 #endif

@@ -1,6 +1,6 @@
 /* Nearest x2 upsampling, its gradient, and zero insertion; ref/basic/resample.c is the reference. Rows are numbered
  * over all images: large row / 2 is the small row because 2h is even. */
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/early.h"
 #include "kernels/cuda/index.h"
 #include "kernels/cuda/vector.h"
 
@@ -12,6 +12,7 @@ extern "C" {
 
 template <int N, typename A> __global__ void upsample2(task<zn_resample_args> t)
 {
+    wait_for_last();
     for (int64_t i = first_unit(); i < t.units; i += unit_step()) {
         const division channel = divide(i, t.a.c), column = divide(channel.quotient, 2 * t.a.w);
         const int64_t from = (column.quotient / 2 * t.a.w + column.rest / 2) * t.a.c + channel.rest;
@@ -21,6 +22,7 @@ template <int N, typename A> __global__ void upsample2(task<zn_resample_args> t)
 
 template <int N, typename A> __global__ void upsample2_grad(task<zn_resample_args> t)
 {
+    wait_for_last();
     const int64_t wide = (int64_t)2 * t.a.w * t.a.c;
     const float scale = t.a.mean ? 0.25f : 1;
     for (int64_t i = first_unit(); i < t.units; i += unit_step()) {
@@ -38,6 +40,7 @@ template <int N, typename A> __global__ void upsample2_grad(task<zn_resample_arg
 
 template <int N, typename A> __global__ void dilate2(task<zn_resample_args> t)
 {
+    wait_for_last();
     for (int64_t i = first_unit(); i < t.units; i += unit_step()) {
         const division channel = divide(i, t.a.c), column = divide(channel.quotient, 2 * t.a.w);
         const int64_t from = (column.quotient / 2 * t.a.w + column.rest / 2) * t.a.c + channel.rest;
@@ -61,7 +64,7 @@ static void run(zn_device *d, const void *args, int64_t rows, int64_t width, con
     const builds &b = by_type[t.a.type];
     t.a.c /= vectors ? 4 : 1;
     t.units = rows * width * t.a.c;
-    launch(d, vectors ? b.four : b.one, dim3(grid_of(t.units)), THREADS, 0, t);
+    launch_early(d, vectors ? b.four : b.one, dim3(grid_of(t.units)), THREADS, 0, t);
 }
 
 static int64_t width_of(const void *args) { return static_cast<const zn_resample_args *>(args)->w; }

@@ -26,11 +26,10 @@ static bool is_small(const zn_device *d, const zn_conv_shape &s)
     return (pixels_of(s) + ROWS - 1) / ROWS * ((s.cout + COLUMNS - 1) / COLUMNS) <= 2 * d->processors;
 }
 
-/* library: whether it may compute the product. */
-static void multiply(zn_device *d, const void *args, bool library)
+/* whole: sums may depend on the number of rows, so the library may compute the product. */
+static void multiply(zn_device *d, const void *args, bool whole)
 {
     zn_conv_args a = *static_cast<const zn_conv_args *>(args);
-    library &= !is_small(d, a.s);
     to_device(d, a.x);
     to_device(d, a.packed);
     to_device(d, a.bias);
@@ -48,6 +47,9 @@ static void multiply(zn_device *d, const void *args, bool library)
     p.residual = a.residual, p.residual_type = a.residual_type;
     p.relu = a.relu;
     p.y = a.y, p.y_type = a.y_type;
+    if (whole && zn_cuda_half_product_few(d, p))
+        return;
+    const bool library = whole && !is_small(d, a.s);
     if (library && a.bias && a.y_type != ZN_TYPE_F32 && zn_cuda_blas_is_there(d))
         p.narrow_bias =
             zn_cuda_rounded(d, a.bias, ZN_TYPE_F32, a.s.cout, ZN_TYPE_BF16, after(a.workspace, a.x_type, count));
@@ -76,7 +78,8 @@ extern "C" void zn_cuda_pair_product(zn_device *d, const void *args, int64_t)
     p.type = ZN_TYPE_BF16;
     p.bias = a.bias;
     p.y = a.y, p.y_type = a.type;
-    zn_cuda_half_product(d, p);
+    if (!zn_cuda_half_product_few(d, p)) /* networks with pairs are never cut into tiles */
+        zn_cuda_half_product(d, p);
 }
 
 extern "C" {

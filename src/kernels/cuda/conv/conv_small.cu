@@ -11,6 +11,7 @@
 #include "kernels/cuda/basic/unpack.h"
 #include "kernels/cuda/conv/conv_normed.h"
 #include "kernels/cuda/conv/conv_wide.h"
+#include "kernels/cuda/early.h"
 
 extern "C" {
 #include "kernels/cuda/conv/conv_small.h"
@@ -204,6 +205,7 @@ template <typename P> static __device__ void add_sums(const small_task &t, float
 template <typename S> __global__ void __launch_bounds__(SMALL_BLOCK, 1) conv_small(const __grid_constant__ small_task t)
 {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    wait_for_last();
     typedef typename S::part P;
     extern __shared__ __align__(1024) char zn_cuda_lines[];
     const small_memory<S> m(zn_cuda_lines, t.each);
@@ -270,7 +272,7 @@ template <typename T, int HIGH> static bool launch_small(zn_device *d, small_tas
              ? sizeof(factor) * (size_t)(plan.each * P::CHUNK + group_span_most(t.norm, plan.each * P::CHUNK))
              : 0);
     const dim3 grid((unsigned)w.tiles, (unsigned)(columns / ZN_CUDA_CONV_COLUMNS), (unsigned)plan.splits);
-    launch(d, conv_small<S>, grid, SMALL_BLOCK, shared, t);
+    launch_early(d, conv_small<S>, grid, SMALL_BLOCK, shared, t);
     return true;
 }
 

@@ -16,6 +16,7 @@
 #include "kernels/cuda/basic/unpack.h"
 #include "kernels/cuda/conv/conv_normed.h"
 #include "kernels/cuda/conv/conv_split.h"
+#include "kernels/cuda/early.h"
 
 /* Shared memory: weights, stages, and for each turn a tile of results. */
 template <typename P> struct wide_memory {
@@ -260,6 +261,7 @@ template <typename P, bool NORMED>
 __global__ void __launch_bounds__(BLOCK, 1) conv_wgmma(const __grid_constant__ wide_task w)
 {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    wait_for_last();
     extern __shared__ __align__(1024) char zn_cuda_lines[];
     const wide_memory<P> m(w, zn_cuda_lines);
     if (threadIdx.x == 0) {
@@ -329,8 +331,8 @@ template <typename P, bool NORMED = false> static bool launch_plan(zn_device *d,
         return false;
     const size_t shared =
         (size_t)(w.kept * LINE + w.stages * w.bytes + P::RESULTS + WORDS_BYTES + (NORMED ? RAW_BYTES : 0));
-    launch(d, conv_wgmma<P, NORMED>, dim3((unsigned)(w.tiles < most ? w.tiles : most), (unsigned)blocks), BLOCK, shared,
-           w);
+    launch_early(d, conv_wgmma<P, NORMED>, dim3((unsigned)(w.tiles < most ? w.tiles : most), (unsigned)blocks), BLOCK,
+                 shared, w);
     return true;
 }
 

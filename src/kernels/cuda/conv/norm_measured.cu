@@ -3,10 +3,12 @@
  * own merges it first. */
 #include "kernels/cuda/conv/conv_normed.h"
 #include "kernels/cuda/cuda.h"
+#include "kernels/cuda/early.h"
 
 /* The factors of a group of a map, by a thread block. */
 static __global__ void __launch_bounds__(THREADS, 1) merge(norm_source s)
 {
+    wait_for_last();
     __shared__ float warps[2][THREADS / WARP];
     const int64_t map = blockIdx.x / (unsigned)s.n.groups;
     const int group = (int)(blockIdx.x % (unsigned)s.n.groups), width = s.n.c / s.n.groups, first = group * width;
@@ -29,7 +31,7 @@ static __global__ void __launch_bounds__(THREADS, 1) merge(norm_source s)
 
 void merge_measured(zn_device *d, const norm_source &s)
 {
-    launch(d, merge, dim3((unsigned)(s.n.n * s.n.groups)), THREADS, 0, s);
+    launch_early(d, merge, dim3((unsigned)(s.n.n * s.n.groups)), THREADS, 0, s);
 }
 
 /* ---- one pass ---- */
@@ -44,6 +46,7 @@ struct measured_task {
 
 static __global__ void __launch_bounds__(THREADS, 4) norm_measured(measured_task t)
 {
+    wait_for_last();
     extern __shared__ __align__(16) float zn_cuda_shared[];
     factor *const factors = reinterpret_cast<factor *>(zn_cuda_shared);
     const zn_norm_args &n = t.s.n;
@@ -91,5 +94,5 @@ extern "C" void zn_cuda_norm_measured(zn_device *d, const void *args, int64_t)
     if (t.merged)
         merge_measured(d, t.s);
     const size_t shared = sizeof(factor) * CHUNK + sizeof(float2) * (size_t)group_span_most(t.s, CHUNK);
-    launch(d, norm_measured, dim3((unsigned)t.parts, (unsigned)(n.c / CHUNK), (unsigned)n.n), THREADS, shared, t);
+    launch_early(d, norm_measured, dim3((unsigned)t.parts, (unsigned)(n.c / CHUNK), (unsigned)n.n), THREADS, shared, t);
 }
