@@ -276,12 +276,13 @@ class GpuMemory:
 
 
 class Generate:
-    """Images of some prompts with one handle. The first copies the weights; the median of the others counts."""
+    """Images of some prompts with one handle. The first batch copies the weights; the median of the other images counts."""
 
     PROMPTS = ("a red fox in the snow", "a grey heron on a jetty", "a tin robot on a shelf", "a small boat in the fog")
 
-    def __init__(self, side, *options, images=4, transformer="zimage.safetensors", text="qwen3.safetensors"):
-        self.side, self.options, self.images, self.transformer, self.text = side, options, images, transformer, text
+    def __init__(self, side, *options, images=4, batch=1, transformer="zimage.safetensors", text="qwen3.safetensors"):
+        self.side, self.options, self.images, self.batch = side, options, images, batch
+        self.transformer, self.text = transformer, text
 
     def command(self, a, prompts, images):
         parts = {"--transformer": self.transformer, "--text-encoder": self.text, "--vae": "ae.safetensors",
@@ -289,7 +290,7 @@ class Generate:
         files = [word for option, name in parts.items() for word in (option, os.path.join(a.weights, name))]
         options = [option.format(weights=a.weights, folder=a.folder) for option in self.options]
         return [program(a, "zenith"), "generate", "--prompts", prompts, *files, "--size", f"{self.side}x{self.side}", "--steps", "8",
-                "--seed", "1", "--device", "cuda", "-v", "-o", images + "/", *options]
+                "--batch", str(self.batch), "--seed", "1", "--device", "cuda", "-v", "-o", images + "/", *options]
 
     @staticmethod
     def run(command, environment, limit):
@@ -309,12 +310,12 @@ class Generate:
     def turn(self, a):
         prompts, images = os.path.join(a.folder, "prompts.txt"), os.path.join(a.folder, f"images-{self.side}-{time.time()}")
         with open(prompts, "w") as f:
-            f.write("\n".join(self.PROMPTS[:self.images]) + "\n")
+            f.write("\n".join((self.PROMPTS * 4)[:self.images]) + "\n")
         environment = dict(os.environ, XDG_CACHE_HOME=images + "-cache")  # prompts are encoded, not remembered
         code, text, most = self.run(self.command(a, prompts, images), environment, max(5, min(120, left(a))))
         for line in text.splitlines():
             complain(line)
-        times = [[1e3 * float(x) for x in image] for image in TIMES.findall(text)][1:]
+        times = [[1e3 * float(x) for x in image] for image in TIMES.findall(text)][self.batch:]
         if code or not times:
             return {}
         parts = {name: statistics.median(x) for name, x in zip(("text", "encode", "steps", "decode", "file"), zip(*times))}
@@ -508,6 +509,8 @@ ROWS = [
     prompt_to_png("generate", 1024, "FP8", "-p", "fp8"),
     prompt_to_png("generate", 1024, "bf16, previews", "--preview={folder}/step.png", images=3),
     prompt_to_png("generate", 1024, "bf16, LoRA of rank 16", "--lora", "{weights}/lora.safetensors:0.8", images=3),
+    prompt_to_png("generate", 512, "bf16"), prompt_to_png("generate", 512, "bf16, four at once", images=8, batch=4),
+    prompt_to_png("generate", 256, "bf16"), prompt_to_png("generate", 256, "bf16, four at once", images=8, batch=4),
     prompt_to_png("generate", 1024, "bf16, from an image, 5 steps", "--image", os.path.join(ROOT, "assets", "demo.png"), images=3),
     prompt_to_png("small", 1024, "bf16, within 8 GB", "--memory", "8G", images=3),
     prompt_to_png("small", 512, "bf16, within 6 GB", "--memory", "6G", images=3),

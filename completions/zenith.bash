@@ -156,7 +156,7 @@ _zenith() {
         --seed) compopt +o default 2>/dev/null; return ;;
         esac ;;
     generate)
-        operands="" options="--output --transformer --text-encoder --vae --tokenizer --size --steps --seed --count --guidance --negative --shift --image --strength --mask --lora --prompts --from --preview --format --quality --lossless --background --strip --device --model --threads --calibrate --keep --precision --tile --memory --show --json --quiet --verbose --version --help"
+        operands="" options="--output --transformer --text-encoder --vae --tokenizer --size --steps --seed --count --batch --guidance --negative --shift --image --strength --mask --lora --prompts --from --preview --format --quality --lossless --background --strip --device --model --threads --calibrate --keep --precision --tile --memory --show --json --quiet --verbose --version --help"
         case $previous in
         -o | --output) return ;;
         --transformer) return ;;
@@ -167,6 +167,7 @@ _zenith() {
         --steps) compopt +o default 2>/dev/null; return ;;
         --seed) compopt +o default 2>/dev/null; return ;;
         --count) compopt +o default 2>/dev/null; return ;;
+        --batch) compopt +o default 2>/dev/null; return ;;
         --guidance) compopt +o default 2>/dev/null; return ;;
         --negative) compopt +o default 2>/dev/null; return ;;
         --shift) compopt +o default 2>/dev/null; return ;;

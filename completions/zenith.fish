@@ -42,6 +42,7 @@ complete -c zenith -n '__zenith_command_is generate' -l size -x -d 'image size, 
 complete -c zenith -n '__zenith_command_is generate' -l steps -x -d 'sampling steps (20 for zenith-mini, else 8)'
 complete -c zenith -n '__zenith_command_is generate' -l seed -x -d 'seed of the noise, of which the lower 32 bits count; image i uses seed + i (random)'
 complete -c zenith -n '__zenith_command_is generate' -l count -x -d 'number of images of each prompt (1)'
+complete -c zenith -n '__zenith_command_is generate' -l batch -x -d 'make so many images at once, which takes a GPU less time for each, and more memory (1)'
 complete -c zenith -n '__zenith_command_is generate' -l guidance -x -d 'how much more the prompt counts than --negative; 0 turns it off; Z-Image-Turbo needs none, Z-Image 3 to 5 (2 for zenith-mini, else 0)'
 complete -c zenith -n '__zenith_command_is generate' -l negative -x -d 'what the image should not show; needs guidance above 0'
 complete -c zenith -n '__zenith_command_is generate' -l shift -x -d 'shift of the noise schedule; higher values spend more steps on the layout (1.5 for zenith-mini, else 3)'

@@ -47,6 +47,8 @@ const option option_table[] = {
       CMD_GENERATE, 0, value_seed_text, AT(noise_seed) },
     { "count", 0, "N", "number of images of each prompt (1)", "a number from 1 to 10000",
       CMD_GENERATE, 0, value_count, AT(count) },
+    { "batch", 0, "N", "make so many images at once, which takes a GPU less time for each, and more memory (1)", "a number from 1 to 64",
+      CMD_GENERATE, 0, value_batch, AT(batch) },
     { "guidance", 0, "G", "how much more the prompt counts than --negative; 0 turns it off; Z-Image-Turbo needs none, Z-Image 3 to 5 (2 for zenith-mini, else 0)", "a number from 0 to 100",
       CMD_GENERATE, 0, value_guidance, AT(guidance) },
     { "negative", 0, "TEXT", "what the image should not show; needs guidance above 0", "a text",

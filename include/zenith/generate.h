@@ -147,6 +147,16 @@ ZN_API ZN_MUST_USE zn_status zn_generation_check(const zn_generation *request);
 
 ZN_API ZN_MUST_USE zn_status zn_generate(zn_generator *g, const zn_generation *request, zn_image **out);
 
+/* Several images, whose steps the transformer takes together where their prompts fill up to the same number of tokens:
+ * less time for each on a GPU, most for small images, and memory for the maps of all. If that exceeds the budget, fewer
+ * at a time. On a GPU an image may differ from the one of zn_generate by rounding. Width, height, steps, guidance,
+ * shift, strength and whether there is an image must be the same in all requests; progress, user and preview are those
+ * of the first, and previews show the first of the images that take steps. out: room for `count` images; all or none
+ * are made.
+ */
+ZN_API ZN_MUST_USE zn_status zn_generate_batch(zn_generator *g, const zn_generation *const *requests, int count,
+                                               zn_image **out);
+
 /* The values of settings that a request leaves 0: those of "_generate" in the model's model_index.json, for example
  * {"width": 128, "height": 128, "steps": 20, "guidance": 2, "shift": 1.5}, or the usual ones. */
 typedef struct zn_generation_defaults {
@@ -186,8 +196,11 @@ typedef struct zn_generation_report {
     int encoder_tiles;                          /* the same for the image to start from; 0: there was none */
     int encoder_tile, decoder_tile;             /* what zn_generation needs for the same result; ZN_TILE_OFF: whole */
     double sent_bytes;                          /* copied to the GPU; weights that are still there are not */
+    int together; /* images that took their steps with this one, itself counted; the seconds are its share of theirs */
 } zn_generation_report;
 ZN_API void zn_generator_report(const zn_generator *g, zn_generation_report *out);
+/* The same for image i of the last zn_generate_batch; sent_bytes are those of all. Zeros if there is no such image. */
+ZN_API void zn_generator_report_of(const zn_generator *g, int i, zn_generation_report *out);
 
 /* The plan of memory and precision for a request, as lines of text for people; valid until the next call on g. */
 ZN_API ZN_MUST_USE zn_status zn_generator_plan(zn_generator *g, const zn_generation *request, const char **text);

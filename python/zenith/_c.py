@@ -1082,6 +1082,7 @@ class zn_generation_report(Structure):
     encoder_tile: int
     decoder_tile: int
     sent_bytes: float
+    together: int
     _fields_ = [
         ("size", c_size_t),
         ("tokens", c_int),
@@ -1097,6 +1098,7 @@ class zn_generation_report(Structure):
         ("encoder_tile", c_int),
         ("decoder_tile", c_int),
         ("sent_bytes", c_double),
+        ("together", c_int),
     ]
 
 
@@ -1519,9 +1521,11 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "zn_generator_lora_layers": (None, [POINTER(zn_generator), c_int, POINTER(c_int), POINTER(c_int)]),
     "zn_generation_check": (c_int, [POINTER(zn_generation)]),
     "zn_generate": (c_int, [POINTER(zn_generator), POINTER(zn_generation), POINTER(POINTER(zn_image))]),
+    "zn_generate_batch": (c_int, [POINTER(zn_generator), POINTER(POINTER(zn_generation)), c_int, POINTER(POINTER(zn_image))]),
     "zn_generator_defaults": (None, [POINTER(zn_generator), POINTER(zn_generation_defaults)]),
     "zn_generator_calibrate": (c_int, [POINTER(zn_generator), POINTER(zn_generation), POINTER(zn_calibration)]),
     "zn_generator_report": (None, [POINTER(zn_generator), POINTER(zn_generation_report)]),
+    "zn_generator_report_of": (None, [POINTER(zn_generator), c_int, POINTER(zn_generation_report)]),
     "zn_generator_plan": (c_int, [POINTER(zn_generator), POINTER(zn_generation), POINTER(c_char_p)]),
     "zn_published_at": (POINTER(zn_published), [c_int]),
     "zn_published_find": (POINTER(zn_published), [c_char_p]),

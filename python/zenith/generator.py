@@ -2,7 +2,7 @@
 
 import ctypes
 from dataclasses import dataclass
-from typing import Any, Callable, Iterable, Optional, Tuple
+from typing import Any, Callable, Iterable, List, Optional, Sequence, Tuple
 
 from . import _c
 from ._library import Call, PathLike, check, lib, path_bytes, text, text_bytes
@@ -55,6 +55,23 @@ class Generator(Computing):
                  strength: float = 0, mask: Optional[ImageLike] = None, preview: bool = False,
                  progress: Optional[Callable[[GenerationProgress], Any]] = None) -> Image:
         """One image. Zero means the default of the model, guidance=-1 none; progress ends the work by returning True."""
+        return self.generate_batch([prompt], negative=negative, width=width, height=height, steps=steps, seeds=[seed],
+                                   guidance=guidance, shift=shift, image=image, strength=strength, mask=mask,
+                                   preview=preview, progress=progress)[0]
+
+    def generate_batch(self, prompts: Sequence[str], *, negative: Optional[str] = None, width: int = 0, height: int = 0,
+                       steps: int = 0, seeds: Optional[Sequence[int]] = None, guidance: float = 0, shift: float = 0,
+                       image: Optional[ImageLike] = None, strength: float = 0, mask: Optional[ImageLike] = None,
+                       preview: bool = False,
+                       progress: Optional[Callable[[GenerationProgress], Any]] = None) -> List[Image]:
+        """An image of each prompt, with its seed (from 0 on), made at once: faster for each on a GPU.
+
+        Previews are those of the first image.
+        """
+        if seeds is None:
+            seeds = range(len(prompts))
+        if len(seeds) != len(prompts):
+            raise ValueError(f"{len(prompts)} prompts need as many seeds, not {len(seeds)}")
         call = Call()
         start, region = (Borrowed(x) if x is not None else None for x in (image, mask))
 
@@ -62,15 +79,16 @@ class Generator(Computing):
         def report(user: Any, p: Any) -> int:
             return call.visit(lambda: progress(_progress(p.contents)) if progress else None)
 
-        request = _c.zn_generation(
+        requests = [_c.zn_generation(
             size=ctypes.sizeof(_c.zn_generation), prompt=text_bytes(prompt), negative=text_bytes(negative), width=width,
             height=height, steps=steps, seed=seed, guidance=guidance, shift=shift,
             image=start.pointer if start else None, strength=strength, mask=region.pointer if region else None,
-            preview=preview, progress=report)
-        out = ctypes.POINTER(_c.zn_image)()
+            preview=preview, progress=report) for prompt, seed in zip(prompts, seeds)]
+        pointers = (ctypes.POINTER(_c.zn_generation) * len(requests))(*(ctypes.pointer(r) for r in requests))
+        out = (ctypes.POINTER(_c.zn_image) * len(requests))()
         with self._lock:
-            call.run(lib.zn_generate, self.pointer, ctypes.byref(request), ctypes.byref(out))
-        return Image(out)
+            call.run(lib.zn_generate_batch, self.pointer, pointers, len(requests), out)
+        return [Image(pointer) for pointer in out]
 
 
 def _progress(p: Any) -> GenerationProgress:

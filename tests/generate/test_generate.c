@@ -411,6 +411,89 @@ static void images_change_by_their_strength(void **state)
     zn_generator_free(g);
 }
 
+/* What images at once and each of them alone must agree on; together: how many take their steps with each. */
+static void expect_each_alone(zn_generator *g, const zn_generation *requests, int count, const int *together)
+{
+    enum { MOST = 4 };
+    const zn_generation *list[MOST];
+    zn_image *images[MOST];
+    zn_generation_report report[MOST];
+    for (int i = 0; i < count; i++)
+        list[i] = &requests[i];
+    if (zn_generate_batch(g, list, count, images) != ZN_OK)
+        fail_msg("%s", zn_error_text());
+    for (int i = 0; i < count; i++) {
+        report[i].size = sizeof report[i];
+        zn_generator_report_of(g, i, &report[i]);
+    }
+    zn_generation_report none = { .size = sizeof none, .tokens = 1 };
+    zn_generator_report_of(g, count, &none);
+    assert_int_equal(none.tokens, 0);
+    for (int i = 0; i < count; i++) {
+        zn_image *alone = make(g, &requests[i]);
+        assert_false(differ(alone, images[i]));
+        assert_int_equal(report[i].together, together[i]);
+        assert_int_equal(report[i].tokens, report_of(g).tokens);
+        assert_int_equal(report[i].decoder_tiles, 1);
+        zn_image_free(alone);
+        zn_image_free(images[i]);
+    }
+}
+
+/* Prompts of other lengths take their steps apart, and so do images for which memory is short. */
+static void images_at_once_have_the_bits_of_each_alone(void **state)
+{
+    (void)state;
+    char words[400] = "";
+    for (int i = 0; i < 60; i++)
+        strcat(words, "fox ");
+    zn_image *start = plain_image(), *mask = plain_image();
+    memset(mask->pixels, 0, BYTES / 2);
+    zn_generator *g = open_with(2, cache);
+    zn_generation r[4] = { fox(), fox(), fox(), fox() };
+    r[1].prompt = words;
+    r[2].prompt = "a blue fox";
+    r[2].seed = 8;
+    r[3].seed = 9;
+    expect_each_alone(g, r, 4, (const int[]){ 3, 1, 3, 3 });
+    for (int i = 0; i < 4; i++) {
+        r[i].guidance = 2;
+        r[i].negative = i == 3 ? words : "a dog";
+    }
+    expect_each_alone(g, r, 4, (const int[]){ 2, 1, 2, 1 });
+    for (int i = 0; i < 4; i++)
+        r[i].image = start;
+    r[2].mask = mask;
+    expect_each_alone(g, r, 4, (const int[]){ 2, 1, 2, 1 });
+    zn_generator_free(g);
+    zn_image_free(start);
+    zn_image_free(mask);
+}
+
+static void batches_that_cannot_be_are_refused(void **state)
+{
+    (void)state;
+    zn_generator *g = open_with(1, cache);
+    const zn_generation r = fox();
+    zn_image *images[2], *start = plain_image();
+    for (int i = 0; i < 6; i++) {
+        zn_generation other = r;
+        other.width += i == 0 ? 16 : 0;
+        other.steps += i == 1;
+        other.guidance = i == 2 ? 2 : 0;
+        other.shift = i == 3 ? 1 : 0;
+        other.image = i == 4 ? start : NULL;
+        other.decoder_tile = i == 5 ? ZN_TILE_OFF : 0;
+        const zn_generation *const list[] = { &r, &other };
+        assert_int_equal(zn_generate_batch(g, list, 2, images), ZN_EINVALID);
+        assert_non_null(strstr(zn_error_text(), "image 2 of a batch"));
+        assert_null(images[0]);
+    }
+    assert_int_equal(zn_generate_batch(g, (const zn_generation *const[]){ &r }, 0, images), ZN_EINVALID);
+    zn_image_free(start);
+    zn_generator_free(g);
+}
+
 static void masks_keep_what_is_black(void **state)
 {
     (void)state;
@@ -456,10 +539,44 @@ static zn_generator *open_within(size_t memory)
     return g;
 }
 
+/* The least budget for an image, and half as much more for steps: four at once do not fit. */
+static void short_memory_makes_batches_smaller(void)
+{
+    char words[1600] = "";
+    for (int i = 0; i < 390; i++)
+        strcat(words, "fox ");
+    zn_generation r = fox();
+    r.prompt = words;
+    size_t least = 1 << 16;
+    zn_image *image = NULL;
+    for (; !image; least += least / 8) {
+        zn_generator *g = open_within(least);
+        if (zn_generate(g, &r, &image) != ZN_OK)
+            image = NULL;
+        zn_generator_free(g);
+    }
+    zn_image_free(image);
+    const zn_generation all[] = { r, r, r, r };
+    zn_generator *g = open_within(least), *ample = open_within((size_t)1 << 30);
+    expect_each_alone(ample, all, 4, (const int[]){ 4, 4, 4, 4 });
+    const zn_generation *const list[] = { &r, &r, &r, &r };
+    zn_image *images[4];
+    assert_int_equal(zn_generate_batch(g, list, 4, images), ZN_OK);
+    zn_generation_report report = { .size = sizeof report };
+    zn_generator_report_of(g, 0, &report);
+    assert_in_range(report.together, 1, 3);
+    assert_true(report.peak_bytes <= (double)least);
+    for (int i = 0; i < 4; i++)
+        zn_image_free(images[i]);
+    zn_generator_free(g);
+    zn_generator_free(ample);
+}
+
 static void budgets_are_kept(void **state)
 {
     (void)state;
     const zn_generation r = fox();
+    short_memory_makes_batches_smaller();
     const char *plan;
     zn_image *image;
     zn_generator *large = open_within((size_t)1 << 30);
@@ -498,8 +615,9 @@ static void ask(bool release, int first, int last, float *out)
     const zn_denoiser_setup setup = {
         .weights = &weights, .form = &form, .exec = { .pool = g->compute.pool, .whole = true }, .release = release
     };
+    const zn_caption caption = { features, TOKENS };
     const zn_denoiser_image image = {
-        .height = H, .width = W, .wanted = { features, TOKENS }, .sigma = sigma, .steps = STEPS, .first = first
+        .height = H, .width = W, .wanted = &caption, .sigma = sigma, .steps = STEPS, .first = first
     };
     assert_int_equal(zn_denoiser_new(&setup, &d), ZN_OK);
     assert_int_equal(zn_denoiser_begin(d, &image), ZN_OK);
@@ -642,6 +760,19 @@ static void progress_rises_and_cancels(void **state)
         assert_int_equal(zn_generate(g, &r, &image), ZN_ECANCELLED);
         assert_null(image);
         assert_int_equal(w.calls, at); /* nothing was computed after it */
+    }
+    for (int at = 0; at < calls; at += calls / 5) { /* and of several images: 0 cancels none */
+        zn_generation other = r;
+        other.prompt =
+            "a fox that has more tokens than fit into the first block of thirty-two, so it comes later, alone";
+        const zn_generation *const list[] = { &r, &other, &r };
+        zn_image *images[3];
+        w = (watcher){ .cancel_at = at };
+        assert_int_equal(zn_generate_batch(g, list, 3, images), at ? ZN_ECANCELLED : ZN_OK);
+        assert_false(w.backwards);
+        assert_true(at ? !images[0] && w.calls == at : w.last > 1 - 1e-9);
+        for (int i = 0; i < 3; i++)
+            zn_image_free(images[i]);
     }
     zn_image_free(start);
     zn_generator_free(g);
@@ -798,6 +929,8 @@ int main(void)
         cmocka_unit_test(models_have_defaults),
         cmocka_unit_test(models_describe_themselves),
         cmocka_unit_test(images_change_by_their_strength),
+        cmocka_unit_test(images_at_once_have_the_bits_of_each_alone),
+        cmocka_unit_test(batches_that_cannot_be_are_refused),
         cmocka_unit_test(masks_keep_what_is_black),
         cmocka_unit_test(budgets_are_kept),
         cmocka_unit_test(batches_and_releasing_change_no_bit),

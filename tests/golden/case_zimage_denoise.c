@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_STEPS = 1000, NAME = 96 };
+enum { MOST_STEPS = 1000, MOST_IMAGES = 8, NAME = 96 };
 
 typedef struct loop {
     golden *g;
@@ -24,6 +24,7 @@ typedef struct loop {
     zn_caption wanted, unwanted;
     float *latents, *answers; /* of this run, [steps][images][h,w,C]; answers as schedulers get them */
     int images, number, steps;
+    int together; /* images from `number` on that take their steps now */
 } loop;
 
 static bool denoise_matches(const golden *g)
@@ -40,7 +41,7 @@ static zn_status keep(void *self, int step, float *x, const float *out)
 {
     loop *l = self;
     const int64_t count = zn_shape_count(l->image), at = ((int64_t)step * l->images + l->number) * count;
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; i < l->together * count; i++) {
         l->latents[at + i] = x[i];
         l->answers[at + i] = -out[i];
     }
@@ -75,9 +76,11 @@ static double number_of(const zn_json_node *object, const char *key, double fall
     return value;
 }
 
-/* The run's images one after the other; then all of each step together. */
+/* The run's images at once, or one after the other if their answers are shortened, which depends on each; then all of
+ * each step are compared. */
 static zn_status walk(loop *l, const zn_json_node *run, const float *sigma)
 {
+    zn_caption wanted[MOST_IMAGES], unwanted[MOST_IMAGES];
     const bool from_image = zn_json_get(run, "strength") != NULL;
     const int64_t count = zn_shape_count(l->image);
     zn_flow_sampling s = { .sigma = sigma,
@@ -90,12 +93,19 @@ static zn_status walk(loop *l, const zn_json_node *run, const float *sigma)
                            .predict = predict,
                            .done = keep,
                            .self = l };
+    l->together = s.longest > 0 ? 1 : l->images;
+    s.count = count * l->together;
+    for (int i = 0; i < l->together; i++) {
+        wanted[i] = l->wanted;
+        unwanted[i] = l->unwanted;
+    }
     const zn_stored from = { l->net.files, 1, zn_zimage_place, &l->net.naming };
     const zn_denoiser_setup setup = { .weights = &from, .form = &l->net.form, .exec = { .pool = l->g->pool } };
-    const zn_denoiser_image image = { .height = l->image.dim[1],
+    const zn_denoiser_image image = { .samples = l->together,
+                                      .height = l->image.dim[1],
                                       .width = l->image.dim[2],
-                                      .wanted = l->wanted,
-                                      .unwanted = s.guidance > 0 ? l->unwanted : (zn_caption){ 0 },
+                                      .wanted = wanted,
+                                      .unwanted = s.guidance > 0 ? unwanted : NULL,
                                       .sigma = sigma,
                                       .steps = l->steps,
                                       .first = s.first };
@@ -109,7 +119,7 @@ static zn_status walk(loop *l, const zn_json_node *run, const float *sigma)
         status = zn_denoiser_new(&setup, &l->denoiser);
     if (status == ZN_OK)
         status = zn_denoiser_begin(l->denoiser, &image);
-    for (l->number = 0; l->number < l->images && status == ZN_OK; l->number++)
+    for (l->number = 0; l->number < l->images && status == ZN_OK; l->number += l->together)
         status = zn_flow_sample(&s, x + l->number * count);
     zn_free(x);
     zn_denoiser_free(l->denoiser);
@@ -146,7 +156,7 @@ static zn_status one_run(loop *l, const zn_json_node *run, int64_t noises)
         zn_json_i64(zn_json_get(run, "images"), &images);
     if (zn_json_get(run, "steps"))
         zn_json_i64(zn_json_get(run, "steps"), &steps);
-    if (images < 1 || images > noises || steps < 1 || steps > MOST_STEPS)
+    if (images < 1 || images > noises || images > MOST_IMAGES || steps < 1 || steps > MOST_STEPS)
         return ZN_FAIL(ZN_EFORMAT, "%s: %lld images in %lld steps", l->name, (long long)images, (long long)steps);
     l->images = (int)images;
     l->steps = (int)steps;

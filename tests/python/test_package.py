@@ -383,6 +383,11 @@ class AgainstTheProgram(Case):
             generator.generate("a red fox", width=48, height=32, progress=lambda p: True)
         with self.assertRaisesRegex(zenith.Invalid, "multiple"):
             generator.generate("a red fox", width=50, height=32)
+        pair = generator.generate_batch(["a red fox", "a dog"], seeds=[7, 8], width=48, height=32, steps=2)
+        self.same(pair[0], image)
+        self.assertEqual(len(pair), 2)
+        with self.assertRaises(ValueError):
+            generator.generate_batch(["a red fox"], seeds=[1, 2])
 
     def test_bundled_generator(self):
         """Without a name it is the one that comes with the library, with its own size."""

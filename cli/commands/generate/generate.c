@@ -1,5 +1,6 @@
 /* zenith generate: images from prompts. Each image is written as soon as it is finished, with its prompt and settings,
- * and has its own seed, so it depends neither on the number of images nor on that of processes. */
+ * and has its own seed, so it depends neither on the number of images nor on that of processes. With --batch, some are
+ * made at once. */
 #include "commands/generate/generate.h"
 
 #include "commands.h"
@@ -21,6 +22,13 @@
 
 static const double usual_shift = 3; /* of zn_generation */
 
+/* An image that was made and is not yet written. */
+typedef struct made {
+    zn_image *image; /* NULL: it is not made */
+    zn_generation_report report;
+    double ms; /* its share of the batch */
+} made;
+
 typedef struct work {
     const options *o;
     parameters p; /* of the current image */
@@ -30,6 +38,8 @@ typedef struct work {
     zn_generator_about about;
     progress bar;
     int current, count; /* images */
+    int at_once;        /* of them are made now */
+    made *made;         /* of each */
     uint64_t seed;      /* of the first */
     zn_ranks *ranks;
     preview_file *preview; /* NULL: none is written */
@@ -68,15 +78,24 @@ static void tell_cut(work *w)
         note(w->o, "the prompt has %d tokens: the last %d are not used", r.tokens + r.tokens_cut, r.tokens_cut);
 }
 
+/* "image 3 of 8, ", or "4 images of 8, ". */
+static void name_images(const work *w, char *out, size_t size)
+{
+    *out = 0;
+    if (w->at_once > 1)
+        snprintf(out, size, "%d images of %d, ", w->at_once, w->count);
+    else if (w->count > 1)
+        snprintf(out, size, "image %d of %d, ", w->current + 1, w->count);
+}
+
 static int tick(void *user, const zn_generation_progress *p)
 {
     work *w = user;
     if (p->stage > ZN_STAGE_TEXT && !w->told_cut)
         tell_cut(w);
     const int step = p->step < p->steps ? p->step + 1 : p->steps;
-    char label[96], which[48] = "";
-    if (w->count > 1)
-        snprintf(which, sizeof which, "image %d of %d, ", w->current + 1, w->count);
+    char label[96], which[48];
+    name_images(w, which, sizeof which);
     if (p->stage == ZN_STAGE_STEPS)
         snprintf(label, sizeof label, "%sstep %d of %d", which, step, p->steps);
     else
@@ -84,7 +103,7 @@ static int tick(void *user, const zn_generation_progress *p)
                  p->stage == ZN_STAGE_TEXT     ? "prompt"
                  : p->stage == ZN_STAGE_ENCODE ? "image"
                                                : "decode");
-    progress_begin(&w->bar, label, (double)w->current / w->count, 1.0 / w->count);
+    progress_begin(&w->bar, label, (double)w->current / w->count, (double)w->at_once / w->count);
     if (p->preview && w->o->preview)
         show_preview(w, p->preview);
     return progress_tick(&w->bar, p->fraction);
@@ -171,6 +190,11 @@ static int open_model(work *w)
         status = add_lora(w, i);
     return status;
 }
+
+/* Of image i. */
+static uint64_t seed_of(const work *w, int i) { return w->seed + (uint64_t)i; } /* after the largest seed comes 0 */
+
+static const char *prompt_of(const work *w, int i) { return w->prompts.items[i / (w->count / w->prompts.count)]; }
 
 static zn_generation request_of(work *w)
 {
@@ -265,6 +289,7 @@ static void report_json(const work *w, const char *path, const zn_generation_rep
         json_real(j, "strength", w->p.strength);
     json_text(j, "precision", zn_precision_name(precision_of(w)));
     json_real(j, "peak_bytes", r->peak_bytes);
+    json_integer(j, "together", r->together);
     json_integer(j, "decoder_tiles", r->decoder_tiles);
     if (r->encoder_tiles)
         json_integer(j, "encoder_tiles", r->encoder_tiles);
@@ -290,18 +315,18 @@ static void explain_times(const work *w, const zn_generation_report *r, double w
     const double rest = whole_s - r->text_s - r->encode_s - r->steps_s - r->decode_s;
     note(w->o, "prompt %.3f s, image %.3f s, steps %.3f s, decode %.3f s, file and other %.3f s", r->text_s,
          r->encode_s, r->steps_s, r->decode_s, rest);
+    if (r->together > 1)
+        note(w->o, "%d images took their steps together; the seconds are the share of one", r->together);
     if (r->sent_bytes > 0)
         note(w->o, "%.1f MiB copied to the GPU", r->sent_bytes / 1048576);
 }
 
-static void report(const work *w, const char *path, double ms, json *object)
+static void report(const work *w, const char *path, const zn_generation_report *r, double ms, json *object)
 {
-    zn_generation_report r = { .size = sizeof r };
-    zn_generator_report(w->generator, &r);
-    explain_tiles(w, "encoded", r.encoder_tiles, w->p.encoder_tile);
-    explain_tiles(w, "decoded", r.decoder_tiles, w->p.decoder_tile);
+    explain_tiles(w, "encoded", r->encoder_tiles, w->p.encoder_tile);
+    explain_tiles(w, "decoded", r->decoder_tiles, w->p.decoder_tile);
     if (w->o->json) {
-        report_json(w, path, &r, object);
+        report_json(w, path, r, object);
         return;
     }
     const int standard = path && !strcmp(path, STANDARD_OUTPUT);
@@ -312,37 +337,35 @@ static void report(const work *w, const char *path, double ms, json *object)
                                      : "shown",
                             chosen ? "with " : "", chosen ? w->p.model : "", chosen ? ", " : "",
                             (unsigned long long)w->p.seed, w->p.width, w->p.height, w->p.steps,
-                            w->p.steps == 1 ? "" : "s", r.tokens, r.text_cached ? " (cached)" : "", ms / 1000);
+                            w->p.steps == 1 ? "" : "s", r->tokens, r->text_cached ? " (cached)" : "", ms / 1000);
     if (standard)
         note(w->o, "%s", line);
     else if (!w->o->quiet)
         say("%s\n", line);
     if (w->o->verbose)
-        explain_times(w, &r, ms / 1000);
+        explain_times(w, r, ms / 1000);
     free(line);
 }
 
 /* What is stored in the image: the settings, with the tiles as they were. */
-static char *text_of(const work *w)
+static char *text_of(const work *w, const zn_generation_report *r)
 {
-    zn_generation_report r = { .size = sizeof r };
-    zn_generator_report(w->generator, &r);
     parameters p = w->p; /* borrows the strings */
-    p.encoder_tile = r.encoder_tile;
-    p.decoder_tile = r.decoder_tile;
+    p.encoder_tile = r->encoder_tile;
+    p.decoder_tile = r->decoder_tile;
     return parameters_text(&p);
 }
 
-static zn_status write_result(work *w, const char *path, const zn_image *image)
+static zn_status write_result(work *w, const char *path, const made *m)
 {
     const options *o = w->o;
-    zn_image_metadata m = { .parameters = o->strip ? NULL : text_of(w) };
-    const zn_image_write_options writing = { .quality = o->quality, .lossless = o->lossless, .metadata = &m };
+    zn_image_metadata metadata = { .parameters = o->strip ? NULL : text_of(w, &m->report) };
+    const zn_image_write_options writing = { .quality = o->quality, .lossless = o->lossless, .metadata = &metadata };
     const char *kind = path && !strcmp(path, STANDARD_OUTPUT) ? generate_kind(o) : path;
-    const zn_status status = path ? write_image(path, kind, image, &writing) : ZN_OK;
-    free(m.parameters);
+    const zn_status status = path ? write_image(path, kind, m->image, &writing) : ZN_OK;
+    free(metadata.parameters);
     if (status == ZN_OK && o->show)
-        show_image(o, image);
+        show_image(o, m->image);
     return status;
 }
 
@@ -351,42 +374,92 @@ static void complain_of_failure(const work *w, zn_status status, const char *pat
 {
     if (status == ZN_ECANCELLED)
         complain_about(path ? path : w->o->command->name);
+    else if (w->at_once > 1)
+        complain("%d images from image %d of %d on: %s", w->at_once, w->current + 1, w->count, zn_error_text());
     else if (w->count > 1)
         complain("image %d of %d: %s", w->current + 1, w->count, zn_error_text());
     else
         complain("%s", zn_error_text());
 }
 
-/* Makes, writes and reports image i. */
+/* ---- making them ---- */
+
+/* Numbers of the next images that this process makes, image i first, as many as are made at once. */
+static int list_batch(const work *w, int i, int *numbers)
+{
+    const int most = w->o->batch ? w->o->batch : 1;
+    int count = 0;
+    for (; i < w->count && count < most; i += zn_ranks_count(w->ranks))
+        numbers[count++] = i;
+    return count;
+}
+
+/* Takes over the images of a batch that took so long. */
+static void keep_batch(work *w, const int *numbers, int count, zn_image **images, double ms)
+{
+    for (int k = 0; k < count; k++) {
+        made *m = &w->made[numbers[k]];
+        *m = (made){ .image = images[k], .report = { .size = sizeof m->report }, .ms = ms / count };
+        zn_generator_report_of(w->generator, k, &m->report);
+        if (k > 0 && m->report.tokens_cut > 0)
+            note(w->o, "the prompt of image %d has %d tokens: the last %d are not used", numbers[k] + 1,
+                 m->report.tokens + m->report.tokens_cut, m->report.tokens_cut);
+    }
+}
+
+/* Makes image i, and with --batch those that come after it. */
+static zn_status make_batch(work *w, int i)
+{
+    enum { MOST = 64 };
+    int numbers[MOST];
+    zn_generation requests[MOST];
+    const zn_generation *list[MOST];
+    zn_image *images[MOST];
+    const double start = now_ms();
+    const int count = list_batch(w, i, numbers);
+    w->at_once = count;
+    w->told_cut = 0;
+    for (int k = 0; k < count; k++) {
+        requests[k] = request_of(w);
+        requests[k].seed = seed_of(w, numbers[k]);
+        requests[k].prompt = prompt_of(w, numbers[k]);
+        list[k] = &requests[k];
+    }
+    const zn_status status = zn_generate_batch(w->generator, list, count, images);
+    progress_erase();
+    if (status == ZN_OK)
+        keep_batch(w, numbers, count, images, now_ms() - start);
+    return status;
+}
+
+/* Makes, if it was not made with one before, writes and reports image i. */
 static int make_one(void *self, int i, json *object)
 {
     work *w = self;
-    const double start = now_ms();
-    zn_image *image = NULL;
+    made *m = &w->made[i];
     char *path = generate_path(w->o, i, w->count);
+    int failed = EXIT_FAILURE;
     w->current = i;
-    w->told_cut = 0;
-    w->p.seed = w->seed + (uint64_t)i; /* after the largest seed comes 0 */
-    parameters_set(&w->p.prompt, w->prompts.items[i / (w->count / w->prompts.count)]);
-    const zn_generation request = request_of(w);
-    const zn_status made = zn_generate(w->generator, &request, &image);
-    progress_erase();
-    int status = EXIT_FAILURE;
-    if (made != ZN_OK) {
-        complain_of_failure(w, made, path);
+    const zn_status status = m->image ? ZN_OK : make_batch(w, i);
+    const double start = now_ms();
+    if (status != ZN_OK) {
+        complain_of_failure(w, status, path);
     } else {
-        w->p.width = image->width;
-        w->p.height = image->height;
-        if (write_result(w, path, image) != ZN_OK)
+        w->p.seed = seed_of(w, i);
+        parameters_set(&w->p.prompt, prompt_of(w, i));
+        w->p.width = m->image->width;
+        w->p.height = m->image->height;
+        if (write_result(w, path, m) != ZN_OK)
             complain_about(path);
         else if (say_flush()) /* or the image on standard output is not whole */
-            status = 0;
+            failed = 0;
     }
-    if (!status)
-        report(w, path, now_ms() - start, object);
-    zn_image_free(image);
+    if (!failed)
+        report(w, path, &m->report, m->ms + now_ms() - start, object);
+    zn_image_free(m->image);
+    m->image = NULL;
     free(path);
-    return status;
+    return failed;
 }
 
 /* ---- FP8: measuring instead of an image ---- */
@@ -455,6 +528,8 @@ static int make_all(work *w)
     const shared_work images = { .count = w->count, .run = make_one, .self = w, .stops = 1 };
     int status = make_folder(w->o);
     facts f;
+    w->made = must_alloc(NULL, (size_t)w->count * sizeof *w->made);
+    memset(w->made, 0, (size_t)w->count * sizeof *w->made);
     facts_begin(&f, w->o->json);
     if (f.json) {
         json_text(&f.out, "model", w->p.model ? w->p.model : w->p.transformer);
@@ -535,6 +610,9 @@ static int run(const options *o, zn_ranks *ranks)
     }
     progress_erase();
     zn_generator_free(w.generator);
+    for (int i = 0; i < w.count && w.made; i++)
+        zn_image_free(w.made[i].image); /* of a batch that was interrupted */
+    free(w.made);
     zn_image_free(w.image);
     zn_image_free(w.mask);
     prompts_free(&w.prompts);

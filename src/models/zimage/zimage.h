@@ -55,8 +55,8 @@ zn_node *zn_zimage_captions(zn_scope s, zn_node *features, zn_node *ids, const z
 /* What blocks and final layer know of the time: times [1,1,N,ZN_ZIMAGE_TIME] of zn_zimage_time to [1,1,N,width]. */
 zn_node *zn_zimage_modulation(zn_scope s, zn_node *times, const zn_zimage_form *k);
 int zn_zimage_modulation_width(const zn_zimage_form *k);
-/* latent [1,h,w,C], h and w even; modulation: of zn_zimage_modulation for one time; caption: of zn_zimage_caption. Or N
- * of each, with as many times and captions; the images' tokens are then whole blocks. */
+/* latent [N,h,w,C], h and w even; modulation: of zn_zimage_modulation for one time, or for N; caption: N of
+ * zn_zimage_caption, of one length. */
 zn_node *zn_zimage(zn_scope s, zn_node *latent, zn_node *modulation, zn_node *caption, const zn_zimage_form *k);
 
 /* The embedding of a time from 0 (noise) to 1 (image). */

@@ -204,22 +204,22 @@ static zn_node *out_of_memory(zn_graph *g)
     return zn_graph_poison(g, ZN_ENOMEM, "out of memory while building a graph");
 }
 
-/* x [1,1,L,dim], filled up with a learned token. Several samples must be full already. */
+/* x [N,1,L,dim], each sample filled up with a learned token. */
 static zn_node *fill_up(zn_scope s, const char *name, zn_node *x)
 {
-    const int tokens = (int)x->shape.dim[2], filled = zn_zimage_filled(tokens), dim = zn_channels(x);
-    if (x->shape.dim[0] > 1)
-        return tokens == filled ? x
-                                : zn_graph_poison(s.graph, ZN_ESHAPE,
-                                                  "batches need whole blocks of 32 tokens: images "
-                                                  "with sides that are multiples of 128");
+    const int samples = (int)x->shape.dim[0], tokens = (int)x->shape.dim[2], dim = zn_channels(x);
+    const int filled = zn_zimage_filled(tokens), all = samples * filled;
+    if (samples > 1 && tokens == filled)
+        return x;
     zn_node *pad = zn_plain_parameter(s, name, ZN_SHAPE(1, dim), ZN_ROLE_EMBEDDING);
-    int32_t *from = zn_arena_alloc(zn_graph_arena(s.graph), sizeof *from * (size_t)(filled + 1));
+    int32_t *from = zn_arena_alloc(zn_graph_arena(s.graph), sizeof *from * (size_t)(all + 1));
     if (!from)
         return out_of_memory(s.graph);
-    for (int i = 0; i < filled; i++)
-        from[i] = i < tokens ? i : tokens;
-    return zn_take_tokens(x, zn_reshape(pad, ZN_SHAPE(1, 1, 1, dim)), from, filled);
+    for (int i = 0; i < all; i++)
+        from[i] = i % filled < tokens ? i / filled * tokens + i % filled : samples * tokens;
+    x = zn_reshape(x, ZN_SHAPE(1, 1, samples * tokens, dim));
+    x = zn_take_tokens(x, zn_reshape(pad, ZN_SHAPE(1, 1, 1, dim)), from, all);
+    return zn_reshape(x, ZN_SHAPE(samples, 1, filled, dim));
 }
 
 void zn_zimage_caption_positions(int caption, int32_t *out)

@@ -22,7 +22,7 @@ typedef struct graph_run {
 } graph_run;
 
 typedef struct caption_tokens {
-    float *data; /* [count][dim] */
+    float *data; /* [samples][count][dim] */
     int count;   /* filled up */
 } caption_tokens;
 
@@ -121,15 +121,34 @@ static zn_status run_once(zn_denoiser *d, build_fn build, int rows, int width, c
     return status;
 }
 
+/* Of caption i, unless the one before is the same. */
+static zn_status refine_one(zn_denoiser *d, const zn_caption *c, int i, int which)
+{
+    const zn_zimage_form *k = d->setup.form;
+    const size_t size = (size_t)d->caption[which].count * (size_t)k->dim;
+    float *const to = d->caption[which].data + (size_t)i * size;
+    if (i > 0 && c[i].features == c[i - 1].features) {
+        memcpy(to, to - size, sizeof *to * size);
+        return ZN_OK;
+    }
+    return run_once(d, zn_zimage_caption, c[i].tokens, k->caption, c[i].features, to, &d->refiner[which]);
+}
+
 static zn_status refine(zn_denoiser *d, const zn_caption *c, int which)
 {
     caption_tokens *out = &d->caption[which];
-    const zn_zimage_form *k = d->setup.form;
+    const int samples = d->image.samples;
     zn_free(out->data);
-    *out = (caption_tokens){ .count = zn_zimage_filled(c->tokens) };
-    const size_t bytes = sizeof(float) * (size_t)out->count * (size_t)k->dim;
-    ZN_TRY(zn_alloc_for("a caption", bytes, (void **)&out->data));
-    return run_once(d, zn_zimage_caption, c->tokens, k->caption, c->features, out->data, &d->refiner[which]);
+    *out = (caption_tokens){ .count = zn_zimage_filled(c[0].tokens) };
+    const size_t bytes = sizeof(float) * (size_t)samples * (size_t)out->count * (size_t)d->setup.form->dim;
+    ZN_TRY(zn_alloc_for("captions", bytes, (void **)&out->data));
+    for (int i = 0; i < samples; i++) {
+        if (zn_zimage_filled(c[i].tokens) != out->count)
+            return ZN_FAIL(ZN_ESHAPE, "captions of %d and of %d tokens do not fit into one batch", c[0].tokens,
+                           c[i].tokens);
+        ZN_TRY(refine_one(d, c, i, which));
+    }
+    return ZN_OK;
 }
 
 static zn_status reserve_rows(zn_denoiser *d, int count)
@@ -167,14 +186,15 @@ static zn_status modulate(zn_denoiser *d, int first)
 
 /* ---- steps ---- */
 
-static zn_status build_step(const zn_zimage_form *k, int64_t height, int64_t width, int tokens, graph_run *r)
+static zn_status build_step(const zn_zimage_form *k, int samples, int64_t height, int64_t width, int tokens,
+                            graph_run *r)
 {
     r->graph = zn_graph_new();
     if (!r->graph)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a graph");
-    r->in = zn_graph_input(r->graph, "latent", ZN_SHAPE(1, height, width, k->channels));
+    r->in = zn_graph_input(r->graph, "latent", ZN_SHAPE(samples, height, width, k->channels));
     r->modulation = zn_graph_input(r->graph, "modulation", ZN_SHAPE(1, 1, 1, zn_zimage_modulation_width(k)));
-    r->caption = zn_graph_input(r->graph, "caption", ZN_SHAPE(1, 1, tokens, k->dim));
+    r->caption = zn_graph_input(r->graph, "caption", ZN_SHAPE(samples, 1, tokens, k->dim));
     r->out = zn_zimage((zn_scope){ r->graph, "" }, r->in, r->modulation, r->caption, k);
     return ZN_OK;
 }
@@ -182,25 +202,26 @@ static zn_status build_step(const zn_zimage_form *k, int64_t height, int64_t wid
 static zn_status start_step(zn_denoiser *d, int tokens, graph_run *r)
 {
     const zn_denoiser_image *i = &d->image;
-    if (r->graph && r->in->shape.dim[1] == i->height && r->in->shape.dim[2] == i->width &&
-        r->caption->shape.dim[2] == tokens)
+    if (r->graph && r->in->shape.dim[0] == i->samples && r->in->shape.dim[1] == i->height &&
+        r->in->shape.dim[2] == i->width && r->caption->shape.dim[2] == tokens)
         return ZN_OK;
     graph_run next = { 0 };
-    ZN_TRY(build_step(d->setup.form, i->height, i->width, tokens, &next));
+    ZN_TRY(build_step(d->setup.form, i->samples, i->height, i->width, tokens, &next));
     return replace(d, d->setup.exec.weights, r, &next);
 }
 
 static bool shares_graph(const zn_denoiser *d)
 {
-    return !d->image.unwanted.tokens || d->caption[1].count == d->caption[0].count;
+    return !d->image.unwanted || d->caption[1].count == d->caption[0].count;
 }
 
 zn_status zn_denoiser_begin(zn_denoiser *d, const zn_denoiser_image *image)
 {
     d->image = *image;
-    ZN_TRY(refine(d, &image->wanted, 0));
-    if (image->unwanted.tokens)
-        ZN_TRY(refine(d, &image->unwanted, 1));
+    d->image.samples = image->samples ? image->samples : 1;
+    ZN_TRY(refine(d, image->wanted, 0));
+    if (image->unwanted)
+        ZN_TRY(refine(d, image->unwanted, 1));
     ZN_TRY(modulate(d, image->first));
     if (shares_graph(d))
         end_run(&d->step[1]);
@@ -266,12 +287,12 @@ static zn_status estimate(const zn_stored *weights, graph_run *r, const zn_prepa
     return ZN_OK;
 }
 
-zn_status zn_denoiser_estimate(const zn_zimage_form *k, const zn_stored *weights, int64_t height, int64_t width,
-                               int tokens, const zn_prepare *p, zn_denoiser_needs *out)
+zn_status zn_denoiser_estimate(const zn_zimage_form *k, const zn_stored *weights, int samples, int64_t height,
+                               int64_t width, int tokens, const zn_prepare *p, zn_denoiser_needs *out)
 {
     graph_run r = { 0 };
     *out = (zn_denoiser_needs){ 0 };
-    zn_status status = build_step(k, height, width, zn_zimage_filled(tokens), &r);
+    zn_status status = build_step(k, samples, height, width, zn_zimage_filled(tokens), &r);
     if (status == ZN_OK)
         status = estimate(weights, &r, p, out);
     out->bytes += sizeof(float) * ROWS * (size_t)zn_zimage_modulation_width(k);

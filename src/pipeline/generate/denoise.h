@@ -1,5 +1,5 @@
-/* Z-Image's transformer at work on images, one after the other: tokens of the captions once, modulations of many steps
- * at once, then an answer for each step.
+/* Z-Image's transformer at work on images, one after the other or some at once: tokens of the captions once,
+ * modulations of many steps at once, then an answer for each step.
  *
  *     zn_denoiser *d;
  *     ZN_TRY(zn_denoiser_new(&setup, &d));
@@ -35,11 +35,12 @@ typedef struct zn_denoiser_setup {
 
 /* Borrowed until the next image begins or the denoiser is freed. */
 typedef struct zn_denoiser_image {
-    int64_t height, width;       /* of the latent, even */
-    zn_caption wanted, unwanted; /* unwanted: only for guidance */
-    const float *sigma;          /* of each step (diffusion/flow.h) */
-    int steps, first;            /* steps [first,steps) are asked for */
-    zn_progress_fn progress;     /* of each graph that runs; may be NULL */
+    int samples;                         /* images at once; 0: one */
+    int64_t height, width;               /* of the latent of each, even */
+    const zn_caption *wanted, *unwanted; /* of each, filled up to one length; unwanted: for guidance, or NULL */
+    const float *sigma;                  /* of each step (diffusion/flow.h) */
+    int steps, first;                    /* steps [first,steps) are asked for */
+    zn_progress_fn progress;             /* of each graph that runs; may be NULL */
     void *user;
 } zn_denoiser_image;
 
@@ -50,7 +51,7 @@ ZN_MUST_USE zn_status zn_denoiser_begin(zn_denoiser *d, const zn_denoiser_image 
 /* Of the steps of the image that was begun. */
 zn_exec_weights zn_denoiser_weights(const zn_denoiser *d);
 
-/* x and out: [height][width][channels]. */
+/* x and out: [samples][height][width][channels]. */
 ZN_MUST_USE zn_status zn_denoiser_predict(void *denoiser, const float *x, int step, bool unwanted, float *out);
 
 /* With trials (zn_fp8_choice): the layers of a step that can be FP8, their weights' names, and whether one is. All are
@@ -59,14 +60,15 @@ int zn_denoiser_trials(const zn_denoiser *d);
 const char *zn_denoiser_trial_name(const zn_denoiser *d, int layer);
 void zn_denoiser_try(zn_denoiser *d, int layer, bool on);
 
-/* What a denoiser for latents of this size and a caption of so many tokens needs. */
+/* What a denoiser for so many latents of this size at once, with captions of so many tokens, needs. */
 typedef struct zn_denoiser_needs {
     size_t bytes;         /* beside the weights in their files */
     size_t weights;       /* on a device: of the steps' weights */
     size_t least_weights; /* least value of exec.weights, and enough for once_weights */
 } zn_denoiser_needs;
 /* weights: NULL if the values of a device do not matter. */
-ZN_MUST_USE zn_status zn_denoiser_estimate(const zn_zimage_form *k, const zn_stored *weights, int64_t height,
-                                           int64_t width, int tokens, const zn_prepare *p, zn_denoiser_needs *out);
+ZN_MUST_USE zn_status zn_denoiser_estimate(const zn_zimage_form *k, const zn_stored *weights, int samples,
+                                           int64_t height, int64_t width, int tokens, const zn_prepare *p,
+                                           zn_denoiser_needs *out);
 
 #endif

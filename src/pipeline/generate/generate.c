@@ -106,20 +106,54 @@ void zn_generator_free(zn_generator *g)
     zn_tokenizer_free(g->tokenizer);
     zn_generator_close_loras(g);
     zn_fp8_layers_close(&g->fp8_layers);
+    zn_free(g->reports);
     zn_compute_end(&g->compute);
     pthread_mutex_destroy(&g->lock);
     zn_free(g);
 }
 
+/* What one graph, one schedule and one estimate of memory are for. */
+static bool are_alike(const zn_generation *a, const zn_generation *b)
+{
+    return a->width == b->width && a->height == b->height && a->steps == b->steps && a->guidance == b->guidance &&
+           a->shift == b->shift && !a->image == !b->image && (!a->image || a->strength == b->strength) &&
+           a->encoder_tile == b->encoder_tile && a->decoder_tile == b->decoder_tile;
+}
+
+static zn_status read_requests(const zn_generator *g, const zn_generation *const *given, int count, zn_generation *out)
+{
+    for (int i = 0; i < count; i++) {
+        ZN_TRY(zn_generation_read(given[i], &g->defaults, &out[i]));
+        if (!are_alike(&out[0], &out[i]))
+            return ZN_FAIL(ZN_EINVALID,
+                           "image %d of a batch has another size, steps, guidance, shift, strength or tiles than the "
+                           "first, or only one of them starts from an image",
+                           i + 1);
+    }
+    return ZN_OK;
+}
+
+zn_status zn_generate_batch(zn_generator *g, const zn_generation *const *requests, int count, zn_image **out)
+{
+    zn_generation *all;
+    for (int i = 0; i < count; i++)
+        out[i] = NULL;
+    if (count < 1 || count > ZN_MOST_IMAGES)
+        return ZN_FAIL(ZN_EINVALID, "a batch of %d images: 1 to %d are possible", count, ZN_MOST_IMAGES);
+    ZN_TRY(zn_alloc_for("requests", sizeof *all * (size_t)count, (void **)&all));
+    zn_status status = read_requests(g, requests, count, all);
+    if (status == ZN_OK) {
+        pthread_mutex_lock(&g->lock);
+        status = zn_generator_run(g, all, count, out);
+        pthread_mutex_unlock(&g->lock);
+    }
+    zn_free(all);
+    return status;
+}
+
 zn_status zn_generate(zn_generator *g, const zn_generation *request, zn_image **out)
 {
-    zn_generation r;
-    *out = NULL;
-    ZN_TRY(zn_generation_read(request, &g->defaults, &r));
-    pthread_mutex_lock(&g->lock);
-    const zn_status status = zn_generator_run(g, &r, out);
-    pthread_mutex_unlock(&g->lock);
-    return status;
+    return zn_generate_batch(g, &request, 1, out);
 }
 
 /* Fields that a caller of an older version does not have are 0. */
@@ -153,11 +187,18 @@ zn_status zn_generator_calibrate(zn_generator *g, const zn_generation *request, 
     return status;
 }
 
-void zn_generator_report(const zn_generator *g, zn_generation_report *out)
+static void copy_report(const zn_generation_report *r, zn_generation_report *out)
 {
     const size_t size = out->size ? out->size : sizeof *out;
-    memcpy(out, &g->report, size < sizeof *out ? size : sizeof *out);
+    memcpy(out, r, size < sizeof *out ? size : sizeof *out);
     out->size = size;
+}
+
+void zn_generator_report(const zn_generator *g, zn_generation_report *out) { copy_report(&g->report, out); }
+
+void zn_generator_report_of(const zn_generator *g, int i, zn_generation_report *out)
+{
+    copy_report(i >= 0 && i < g->report_count ? &g->reports[i] : &(zn_generation_report){ 0 }, out);
 }
 
 void zn_generator_defaults(const zn_generator *g, zn_generation_defaults *out)

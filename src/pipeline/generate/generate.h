@@ -13,7 +13,10 @@
 #include <zenith/generate.h>
 #include <zenith/latent.h>
 
-enum { ZN_PROMPT_TOKENS = 512 }; /* more are cut off, as the original does */
+enum {
+    ZN_PROMPT_TOKENS = 512, /* more are cut off, as the original does */
+    ZN_MOST_IMAGES = 64     /* of a batch */
+};
 
 /* Networks that stay for the next image, opaque to all but their files. */
 typedef struct zn_text_encoder zn_text_encoder; /* text.c */
@@ -46,7 +49,10 @@ struct zn_generator {
     struct zn_preview *preview;
     size_t held[ZN_GENERATOR_PARTS]; /* bytes of the device that they take */
     int checked[3];                  /* width, height and tile that the decoder has enough memory for; 0: none yet */
-    zn_generation_report report;
+    zn_generation_report report;     /* of the image that is worked on, then of the first */
+    zn_generation_report *reports;   /* of all images of the last call */
+    size_t report_capacity;
+    int report_count;
     char plan[4096]; /* text of zn_generator_plan */
 };
 
@@ -72,10 +78,10 @@ typedef struct zn_step_plan {
     size_t weights, once_weights; /* then, on a device: see zn_denoiser_setup */
     size_t device_bytes;          /* on a device: all together */
 } zn_step_plan;
-/* ZN_ENOMEM, with a sentence, if the budget is too small. weights: of these files. */
+/* Of so many images at once. ZN_ENOMEM, with a sentence, if the budget is too small. weights: of these files. */
 ZN_MUST_USE zn_status zn_generator_plan_steps(const zn_generator *g, const zn_part_files *files,
                                               const zn_stored *weights, const zn_zimage_form *form,
-                                              const zn_generation *request, int tokens, zn_step_plan *out);
+                                              const zn_generation *request, int samples, int tokens, zn_step_plan *out);
 
 /* ---- networks that stay on a device (warm.c) ---- */
 
@@ -103,11 +109,11 @@ zn_generation_defaults zn_generation_usual(void);
 ZN_MUST_USE zn_status zn_generation_defaults_find(const char *transformer, zn_generation_defaults *out,
                                                   bool *lower_case);
 
-/* ---- one image (run.c) ---- */
+/* ---- images (run.c) ---- */
 
-/* request: as zn_generation_read gives it. */
-ZN_MUST_USE zn_status zn_generator_run(zn_generator *g, const zn_generation *request, zn_image **out);
-/* The same without the image: measures layers in FP8. */
+/* requests: as zn_generation_read gives them, alike in all that steps depend on (zn_generate_batch). */
+ZN_MUST_USE zn_status zn_generator_run(zn_generator *g, const zn_generation *requests, int count, zn_image **out);
+/* The same of one, without the image: measures layers in FP8. */
 ZN_MUST_USE zn_status zn_generator_measure(zn_generator *g, const zn_generation *request, const zn_calibration *c);
 
 /* ---- text to features (text.c) ---- */

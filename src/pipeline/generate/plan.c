@@ -55,7 +55,8 @@ static zn_status plan_on_device(const zn_generator *g, const zn_part_files *file
 }
 
 zn_status zn_generator_plan_steps(const zn_generator *g, const zn_part_files *files, const zn_stored *weights,
-                                  const zn_zimage_form *form, const zn_generation *q, int tokens, zn_step_plan *out)
+                                  const zn_zimage_form *form, const zn_generation *q, int samples, int tokens,
+                                  zn_step_plan *out)
 {
     const zn_prepare p = { .math = g->compute.math,
                            .cpu = zn_device_flags(g->compute.device),
@@ -65,8 +66,8 @@ zn_status zn_generator_plan_steps(const zn_generator *g, const zn_part_files *fi
     const double budget = (double)zn_generator_budget(g);
     zn_denoiser_needs needs;
     *out = (zn_step_plan){ 0 };
-    ZN_TRY(zn_denoiser_estimate(form, g->compute.device ? weights : NULL, q->height / SCALE, q->width / SCALE, tokens,
-                                &p, &needs));
+    ZN_TRY(zn_denoiser_estimate(form, g->compute.device ? weights : NULL, samples, q->height / SCALE, q->width / SCALE,
+                                tokens, &p, &needs));
     out->bytes = needs.bytes * (q->guidance > 0 ? 2 : 1); /* captions of two lengths have a graph each */
     if ((double)out->bytes > budget)
         return ZN_FAIL(ZN_ENOMEM,
@@ -117,7 +118,7 @@ static zn_status say_steps(zn_generator *g, const zn_part_files *files, const zn
     ZN_TRY(zn_zimage_recognise(files->files, files->count, files->config.root, &form, &naming));
     form.piece = g->compute.device || g->fp8 ? ZN_ZIMAGE_WHOLE : 0;
     const zn_stored weights = { files->files, files->count, zn_zimage_place, &naming };
-    ZN_TRY(zn_generator_plan_steps(g, files, &weights, &form, q, USUAL_TOKENS, &plan));
+    ZN_TRY(zn_generator_plan_steps(g, files, &weights, &form, q, 1, USUAL_TOKENS, &plan));
     say_weights(g, "transformer", files, plan.release);
     if (plan.release && g->compute.device)
         say(g, " (%.1f MiB of the GPU are for weights)", (double)plan.weights / mib);

@@ -44,35 +44,36 @@ zn_status zn_generator_transformer(zn_generator *g, zn_transformer **out)
     return status;
 }
 
-static bool is_planned(const zn_transformer *t, const zn_generation *q, int tokens)
+static bool is_planned(const zn_transformer *t, const zn_generation *q, int samples, int tokens)
 {
     const zn_generation *p = &t->planned;
     return p->width == q->width && p->height == q->height && (p->guidance > 0) == (q->guidance > 0) &&
-           t->planned_tokens == tokens;
+           t->planned_samples == samples && t->planned_tokens == tokens;
 }
 
-/* Plans for this image. A denoiser that was made for another use of the weights is freed. */
-static zn_status plan(zn_generator *g, zn_transformer *t, const zn_generation *q, int tokens)
+/* Plans for these images. A denoiser that was made for another use of the weights is freed. */
+static zn_status plan(zn_generator *g, zn_transformer *t, const zn_generation *q, int samples, int tokens)
 {
     zn_step_plan next;
-    if (g->compute.device && is_planned(t, q, tokens))
+    if (g->compute.device && is_planned(t, q, samples, tokens))
         return ZN_OK;
-    ZN_TRY(zn_generator_plan_steps(g, &t->files, &t->weights, &t->form, q, tokens, &next));
+    ZN_TRY(zn_generator_plan_steps(g, &t->files, &t->weights, &t->form, q, samples, tokens, &next));
     if (next.release || t->plan.release) {
         zn_denoiser_free(t->denoiser);
         t->denoiser = NULL;
     }
     t->plan = next;
     t->planned = (zn_generation){ .width = q->width, .height = q->height, .guidance = q->guidance };
+    t->planned_samples = samples;
     t->planned_tokens = tokens;
     return ZN_OK;
 }
 
-zn_status zn_generator_denoiser(zn_generator *g, zn_transformer *t, const zn_generation *q, int tokens,
+zn_status zn_generator_denoiser(zn_generator *g, zn_transformer *t, const zn_generation *q, int samples, int tokens,
                                 zn_denoiser **out)
 {
     const zn_compute *c = &g->compute;
-    ZN_TRY(plan(g, t, q, tokens));
+    ZN_TRY(plan(g, t, q, samples, tokens));
     zn_generator_make_room(g, ZN_GENERATOR_TRANSFORMER, t->plan.device_bytes);
     const zn_denoiser_setup setup = {
         .weights = &t->weights,

@@ -17,13 +17,13 @@ struct zn_transformer {
     zn_fp8_choice fp8;     /* for generators with FP8 */
     zn_denoiser *denoiser; /* NULL until it is asked for */
     zn_step_plan plan;     /* of the denoiser */
-    zn_generation planned; /* request that `plan` is for, and its tokens; width 0: none */
-    int planned_tokens;
+    zn_generation planned; /* request that `plan` is for, with its images and their tokens; width 0: none */
+    int planned_samples, planned_tokens;
 };
 
-/* They are the generator's. */
+/* They are the generator's. samples: images at once, with captions of so many tokens. */
 ZN_MUST_USE zn_status zn_generator_transformer(zn_generator *g, zn_transformer **out);
 ZN_MUST_USE zn_status zn_generator_denoiser(zn_generator *g, zn_transformer *t, const zn_generation *request,
-                                            int tokens, zn_denoiser **out);
+                                            int samples, int tokens, zn_denoiser **out);
 
 #endif

@@ -32,6 +32,10 @@ gen --prompts prompts.txt --seed 7 -o list.png -q && ls list*
 cmp list-1.png fox.png
 gen "a blue fox" --seed 8 -o blue.png -q && cmp blue.png list-2.png
 gen --prompts prompts.txt --seed 7 --count 2 -o twice/ | cut -d, -f1
+# At once they are the same images; the last batch is smaller.
+gen --prompts prompts.txt --seed 7 --count 2 --batch 3 -o at-once/ --json | grep -oE '"(seed|together)": [0-9]+' | paste -sd' '
+for n in 1 2 3 4; do cmp twice/000$n.png at-once/000$n.png; done
+gen --prompts prompts.txt --seed 7 --count 2 --batch 4 -o at-once/ | cut -d, -f1
 
 # From an image: without a size it keeps its own; with one it is scaled; a mask keeps what is black.
 makeimage photo.png 48 32
