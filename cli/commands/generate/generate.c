@@ -309,12 +309,13 @@ static void explain_tiles(const work *w, const char *done, int tiles, int asked)
              tiles);
 }
 
+static double stages_s(const zn_generation_report *r) { return r->text_s + r->encode_s + r->steps_s + r->decode_s; }
+
 /* whole_s: prompt to file. */
 static void explain_times(const work *w, const zn_generation_report *r, double whole_s)
 {
-    const double rest = whole_s - r->text_s - r->encode_s - r->steps_s - r->decode_s;
     note(w->o, "prompt %.3f s, image %.3f s, steps %.3f s, decode %.3f s, file and other %.3f s", r->text_s,
-         r->encode_s, r->steps_s, r->decode_s, rest);
+         r->encode_s, r->steps_s, r->decode_s, whole_s - stages_s(r));
     if (r->together > 1)
         note(w->o, "%d images took their steps together; the seconds are the share of one", r->together);
     if (r->sent_bytes > 0)
@@ -397,10 +398,16 @@ static int list_batch(const work *w, int i, int *numbers)
 /* Takes over the images of a batch that took so long. */
 static void keep_batch(work *w, const int *numbers, int count, zn_image **images, double ms)
 {
+    double rest = ms;
     for (int k = 0; k < count; k++) {
         made *m = &w->made[numbers[k]];
-        *m = (made){ .image = images[k], .report = { .size = sizeof m->report }, .ms = ms / count };
+        *m = (made){ .image = images[k], .report = { .size = sizeof m->report } };
         zn_generator_report_of(w->generator, k, &m->report);
+        rest -= 1000 * stages_s(&m->report);
+    }
+    for (int k = 0; k < count; k++) {
+        made *m = &w->made[numbers[k]];
+        m->ms = 1000 * stages_s(&m->report) + rest / count;
         if (k > 0 && m->report.tokens_cut > 0)
             note(w->o, "the prompt of image %d has %d tokens: the last %d are not used", numbers[k] + 1,
                  m->report.tokens + m->report.tokens_cut, m->report.tokens_cut);

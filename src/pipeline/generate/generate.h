@@ -109,7 +109,7 @@ zn_generation_defaults zn_generation_usual(void);
 ZN_MUST_USE zn_status zn_generation_defaults_find(const char *transformer, zn_generation_defaults *out,
                                                   bool *lower_case);
 
-/* ---- images (run.c) ---- */
+/* ---- images (images.c) ---- */
 
 /* requests: as zn_generation_read gives them, alike in all that steps depend on (zn_generate_batch). */
 ZN_MUST_USE zn_status zn_generator_run(zn_generator *g, const zn_generation *requests, int count, zn_image **out);
