@@ -182,12 +182,16 @@ static zn_status start_run(zn_generator *g, zn_text_encoder *e, const batch *b)
 
 static zn_status encode_batch(zn_generator *g, zn_text_encoder *e, const batch *b, zn_stage_progress progress)
 {
+    batch padded = *b;
+    if (g->compute
+            .device) /* where a new run takes longer than more tokens do: prompts of any length in a span share one */
+        padded.tokens = (b->tokens + SPAN - 1) / SPAN * SPAN;
     e->progress = progress;
-    ZN_TRY(start_run(g, e, b));
-    write_ids(b, e->ids->data);
+    ZN_TRY(start_run(g, e, &padded));
+    write_ids(&padded, e->ids->data);
     ZN_TRY(zn_exec_run(e->exec));
     ZN_TRY(zn_exec_check_finite(e->exec));
-    ZN_TRY(read_features(b, e->states->data, e->form.hidden));
+    ZN_TRY(read_features(&padded, e->states->data, e->form.hidden));
     if (!g->compute.device)
         end_run(e);
     return ZN_OK;

@@ -5,12 +5,14 @@
 #include "kernels/cuda/half.h"
 #include "kernels/cuda/vector.h"
 
-enum { DEPTH = 32, EIGHT = 8, WARP = 32, DEPTH_ROW = DEPTH + EIGHT };
+enum { EIGHT = 8, WARP = 32 };
 
-/* How 8 warps share a tile of the result: WARPS_M x WARPS_N warps with MF x NF fragments each. TURNED: the right factor
- * lies as [depth][columns]. */
-template <int WARPS_M_, int WARPS_N_, int MF_, int NF_, bool TURNED_> struct plan {
+/* How 8 warps share a tile of the result: WARPS_M x WARPS_N warps with MF x NF fragments each. DEPTH: of a slice of the
+ * depth, of which STAGES are in shared memory. TURNED: the right factor lies as [depth][columns]. */
+template <int WARPS_M_, int WARPS_N_, int MF_, int NF_, int DEPTH_, int STAGES_, bool TURNED_> struct plan {
     enum {
+        DEPTH = DEPTH_,
+        DEPTH_ROW = DEPTH + EIGHT,
         WARPS_M = WARPS_M_,
         WARPS_N = WARPS_N_,
         MF = MF_,
@@ -21,7 +23,7 @@ template <int WARPS_M_, int WARPS_N_, int MF_, int NF_, bool TURNED_> struct pla
         LEFT = ROWS * DEPTH_ROW,
         RIGHT_ROW = TURNED_ ? COLUMNS + EIGHT : DEPTH_ROW,
         STAGE = LEFT + (TURNED_ ? DEPTH : COLUMNS) * RIGHT_ROW, /* numbers */
-        STAGES = MF_ == 1 ? 8 : 4                               /* small tiles wait for memory more than for products */
+        STAGES = STAGES_
     };
 };
 
@@ -31,14 +33,14 @@ static inline __device__ void copy_eight(uint16_t *to, const void *from, int64_t
     copy_async<16>(reinterpret_cast<float *>(to), reinterpret_cast<const float *>(numbers), is_there);
 }
 
-/* COUNT rows from `first`, DEPTH numbers of each from k, of which there are `depth`. */
-template <int COUNT>
+/* COUNT rows from `first`, a slice of each from k, of which there are `depth` numbers. */
+template <typename P, int COUNT>
 static __device__ void copy_rows(const void *from, int64_t stride, int64_t depth, int64_t rows, int64_t first,
                                  int64_t k, uint16_t *to)
 {
-    for (int i = (int)threadIdx.x; i < COUNT * (DEPTH / EIGHT); i += THREADS) {
-        const int row = i / (DEPTH / EIGHT), at = i % (DEPTH / EIGHT) * EIGHT;
-        copy_eight(to + row * DEPTH_ROW + at, from, (first + row) * stride + k + at,
+    for (int i = (int)threadIdx.x; i < COUNT * (P::DEPTH / EIGHT); i += THREADS) {
+        const int row = i / (P::DEPTH / EIGHT), at = i % (P::DEPTH / EIGHT) * EIGHT;
+        copy_eight(to + row * P::DEPTH_ROW + at, from, (first + row) * stride + k + at,
                    first + row < rows && k + at < depth);
     }
 }
@@ -47,13 +49,13 @@ template <typename P>
 static __device__ void copy_stage(const half_product &t, int64_t row, int64_t column, int64_t k, uint16_t *to)
 {
     if (t.more && k >= t.split)
-        copy_rows<P::ROWS>(t.more, t.depth - t.split, t.depth - t.split, t.rows, row, k - t.split, to);
+        copy_rows<P, P::ROWS>(t.more, t.depth - t.split, t.depth - t.split, t.rows, row, k - t.split, to);
     else
-        copy_rows<P::ROWS>(t.x, t.x_stride, t.more ? t.split : t.depth, t.rows, row, k, to);
+        copy_rows<P, P::ROWS>(t.x, t.x_stride, t.more ? t.split : t.depth, t.rows, row, k, to);
     if constexpr (!P::TURNED) {
-        copy_rows<P::COLUMNS>(t.w, t.w_stride, t.depth, t.columns, column, k, to + P::LEFT);
+        copy_rows<P, P::COLUMNS>(t.w, t.w_stride, t.depth, t.columns, column, k, to + P::LEFT);
     } else {
-        for (int i = (int)threadIdx.x; i < DEPTH * (P::COLUMNS / EIGHT); i += THREADS) {
+        for (int i = (int)threadIdx.x; i < P::DEPTH * (P::COLUMNS / EIGHT); i += THREADS) {
             const int inner = i / (P::COLUMNS / EIGHT), at = i % (P::COLUMNS / EIGHT) * EIGHT;
             copy_eight(to + P::LEFT + inner * P::RIGHT_ROW + at, t.w, (k + inner) * t.w_stride + column + at,
                        k + inner < t.depth && column + at < t.columns);
@@ -62,14 +64,14 @@ static __device__ void copy_stage(const half_product &t, int64_t row, int64_t co
 }
 
 /* NF x 8 columns by 16 of the depth from rows of the right factor; NF is even. */
-template <int NF> static __device__ void load_right_rows(const uint16_t *rows, uint32_t b[NF][2])
+template <int NF, int ROW> static __device__ void load_right_rows(const uint16_t *rows, uint32_t b[NF][2])
 {
     const int lane = (int)threadIdx.x % WARP;
-    const uint16_t *from = rows + (lane / 16 * 8 + lane % 8) * DEPTH_ROW + lane / 8 % 2 * 8;
+    const uint16_t *from = rows + (lane / 16 * 8 + lane % 8) * ROW + lane / 8 % 2 * 8;
 #pragma unroll
     for (int n = 0; n < NF; n += 2) {
         uint32_t r[4];
-        load_four(r, from + n * 8 * DEPTH_ROW);
+        load_four(r, from + n * 8 * ROW);
         b[n][0] = r[0];
         b[n][1] = r[1];
         b[n + 1][0] = r[2];
@@ -82,17 +84,17 @@ static __device__ void multiply_stage(const uint16_t *now, float sums[P::MF][P::
 {
     const int lane = (int)threadIdx.x % WARP, warp = (int)threadIdx.x / WARP;
     const int row = warp / P::WARPS_N * P::MF * 16, column = warp % P::WARPS_N * P::NF * 8;
-    const uint16_t *left = now + (row + lane % 16) * DEPTH_ROW + lane / 16 * 8, *right = now + P::LEFT;
+    const uint16_t *left = now + (row + lane % 16) * P::DEPTH_ROW + lane / 16 * 8, *right = now + P::LEFT;
 #pragma unroll
-    for (int k = 0; k < DEPTH; k += 16) {
+    for (int k = 0; k < P::DEPTH; k += 16) {
         uint32_t a[P::MF][4], b[P::NF][2];
 #pragma unroll
         for (int m = 0; m < P::MF; m++)
-            load_four(a[m], left + m * 16 * DEPTH_ROW + k);
+            load_four(a[m], left + m * 16 * P::DEPTH_ROW + k);
         if constexpr (P::TURNED)
             load_right<P::NF, P::RIGHT_ROW>(right + k * P::RIGHT_ROW + column, b);
         else
-            load_right_rows<P::NF>(right + column * DEPTH_ROW + k, b);
+            load_right_rows<P::NF, P::DEPTH_ROW>(right + column * P::DEPTH_ROW + k, b);
 #pragma unroll
         for (int m = 0; m < P::MF; m++)
 #pragma unroll
@@ -197,11 +199,11 @@ template <typename P, typename T> __global__ void __launch_bounds__(THREADS, 2) 
     extern __shared__ __align__(16) float zn_cuda_shared[];
     uint16_t *const shared = reinterpret_cast<uint16_t *>(zn_cuda_shared);
     const int64_t row = (int64_t)blockIdx.x * P::ROWS, column = (int64_t)blockIdx.y * P::COLUMNS;
-    const int64_t slices = (t.depth + DEPTH - 1) / DEPTH;
+    const int64_t slices = (t.depth + P::DEPTH - 1) / P::DEPTH;
     float sums[P::MF][P::NF][4] = {};
     for (int i = 0; i < P::STAGES - 1; i++) {
         if (i < slices)
-            copy_stage<P>(t, row, column, i * DEPTH, shared + i * P::STAGE);
+            copy_stage<P>(t, row, column, i * P::DEPTH, shared + i * P::STAGE);
         copy_commit();
     }
     for (int64_t i = 0; i < slices; i++) {
@@ -209,7 +211,7 @@ template <typename P, typename T> __global__ void __launch_bounds__(THREADS, 2) 
         __syncthreads();            /* for all threads, and all have read the previous stage */
         const int64_t next = i + P::STAGES - 1;
         if (next < slices)
-            copy_stage<P>(t, row, column, next * DEPTH, shared + next % P::STAGES * P::STAGE);
+            copy_stage<P>(t, row, column, next * P::DEPTH, shared + next % P::STAGES * P::STAGE);
         copy_commit();
         multiply_stage<P, T>(shared + i % P::STAGES * P::STAGE, sums);
     }
@@ -232,15 +234,21 @@ template <typename P, typename T> static void launch_tiles(zn_device *d, const h
     launch_early(d, kernel, grid, THREADS, sizeof(uint16_t) * P::STAGES * P::STAGE, p);
 }
 
-/* Small tiles if large ones would leave most of the GPU idle. */
+/* Small tiles if large ones would leave most of the GPU idle; they wait for memory more than for products. Large ones
+ * read whole lines of memory where the depth allows. */
 template <typename T, bool TURNED> static void launch_half(zn_device *d, const half_product &p)
 {
-    typedef plan<2, 4, 4, 4, TURNED> large;
-    typedef plan<2, 4, 1, 2, TURNED> small;
-    if (2 * parts_of(p.rows, large::ROWS) * parts_of(p.columns, large::COLUMNS) > d->processors && p.rows > small::ROWS)
-        launch_tiles<large, T>(d, p);
-    else
+    typedef plan<2, 4, 4, 4, 64, 3, TURNED> deep;
+    typedef plan<2, 4, 4, 4, 32, 4, TURNED> large;
+    typedef plan<2, 4, 1, 2, 32, 8, TURNED> small;
+    const int64_t tiles = parts_of(p.rows, large::ROWS) * parts_of(p.columns, large::COLUMNS);
+    const bool fits = sizeof(uint16_t) * deep::STAGES * deep::STAGE <= (size_t)d->shared;
+    if (3 * tiles <= d->processors || p.rows <= small::ROWS)
         launch_tiles<small, T>(d, p);
+    else if (fits && p.depth % deep::DEPTH == 0 && p.split % deep::DEPTH == 0)
+        launch_tiles<deep, T>(d, p);
+    else
+        launch_tiles<large, T>(d, p);
 }
 
 template <typename T> static void launch_type(zn_device *d, const half_product &p)

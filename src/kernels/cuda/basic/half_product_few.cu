@@ -119,7 +119,7 @@ bool zn_cuda_half_product_few(zn_device *d, const half_product &p)
     const int64_t strides = p.x_stride | p.w_stride | p.y_stride;
     const uintptr_t addresses = (uintptr_t)p.x | (uintptr_t)p.more | (uintptr_t)p.w | (uintptr_t)p.bias |
                                 (uintptr_t)p.y | (uintptr_t)p.residual;
-    if (!p.turned || p.x_turned || high * wide > 2 * d->processors || p.depth % CHUNK || p.split % CHUNK ||
+    if (!p.turned || p.x_turned || high * wide > 3 * d->processors || p.depth % CHUNK || p.split % CHUNK ||
         p.columns % COLUMNS || strides % EIGHT || addresses % 16)
         return false;
     void (*const kernel)(half_product) = p.type == ZN_TYPE_BF16 ? multiply_few<bf16_pair> : multiply_few<f16_pair>;

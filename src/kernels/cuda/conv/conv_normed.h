@@ -20,39 +20,6 @@ struct norm_source {
     __device__ __host__ int split(void) const { return n.more ? n.split : n.c; }
 };
 
-/* Calls f(mean, squared deviations, pixels) for what thread `index` of `threads` has of a group. */
-template <typename F>
-static __device__ void each_measured(const norm_source &s, int64_t map, int group, int index, int threads, F f)
-{
-    const int width = s.n.c / s.n.groups, first = group * width, split = s.split();
-    for (int source = 0; source < (s.n.more ? 2 : 1); source++) {
-        const zn_measured m = source ? s.more : s.x;
-        const int begin = source ? split : 0, low = max(first, begin), high = min(first + width, begin + m.c);
-        const int wide = high - low, count = wide > 0 ? wide * m.blocks : 0;
-        const float pixels = (float)(s.n.pixels / m.blocks);
-        const float *const from = m.at + map * m.blocks * 2 * m.c + (low - begin);
-#pragma unroll 4
-        for (int i = index; i < count; i += threads) {
-            const int block = i / wide;
-            const float *const at = from + (int64_t)block * 2 * m.c + (i - block * wide);
-            f(at[0], at[m.c], pixels);
-        }
-    }
-}
-
-/* Mean and 1 / deviation of a group; sum: adds up a number of each thread, and all get it. */
-template <typename F>
-static __device__ float2 measured_group(const norm_source &s, int64_t map, int group, int index, int threads, F sum)
-{
-    const float count = (float)s.n.pixels * (float)(s.n.c / s.n.groups);
-    float means = 0, squares = 0;
-    each_measured(s, map, group, index, threads, [&](float m, float, float pixels) { means += m * pixels; });
-    const float mean = sum(means) / count;
-    each_measured(s, map, group, index, threads,
-                  [&](float m, float q, float pixels) { squares += q + pixels * (m - mean) * (m - mean); });
-    return make_float2(mean, 1 / sqrtf(sum(squares) / count + s.n.eps));
-}
-
 /* Means and squared deviations of the channels of whole groups that have the channels [begin, end), from `low` on. */
 struct group_span {
     int low, high;

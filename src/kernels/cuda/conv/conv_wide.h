@@ -201,14 +201,14 @@ static __device__ void write_quick(const wide_task &w, const place &at, float (&
         store_four_turned(at_row, r);
     }
     meet(TURN_MEETS + turn, WARPGROUP);
-    if constexpr (MEASURES)
-        if (w.measured)
-            measure_tile<P>(w, at, sums, thread);
     uint16_t *y = reinterpret_cast<uint16_t *>(a.y);
     each_piece<P>(w, at, thread, [&](int i, unsigned offset, int64_t to) {
         const uint4 v = *reinterpret_cast<const uint4 *>(tile + offset);
         *reinterpret_cast<uint4 *>(y + to) = a.mask ? keep_positive<T>(v, mask[i]) : v;
     });
+    if constexpr (MEASURES)
+        if (w.measured)
+            measure_tile<P>(w, at, sums, thread);
     meet(TURN_MEETS + turn, WARPGROUP); /* all have read the tile */
 }
 

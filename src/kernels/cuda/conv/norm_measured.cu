@@ -5,28 +5,67 @@
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/early.h"
 
-/* The factors of a group of a map, by a thread block. */
+/* Where the numbers of a source begin that a group reads, and how many of its channels are there. */
+struct group_source {
+    const float *at;
+    int channels;
+    float pixels; /* of a part */
+    __device__ group_source(const norm_source &s, bool more, int64_t map, int first, int width)
+    {
+        const zn_measured &m = more ? s.more : s.x;
+        const int begin = more ? s.split() : 0, low = max(first, begin), high = min(first + width, begin + m.c);
+        at = m.at + map * m.blocks * 2 * m.c + (low - begin);
+        channels = max(high - low, 0);
+        pixels = (float)(s.n.pixels / m.blocks);
+    }
+};
+
+/* Sums of a group of a map over what this thread reads, relative to `near`: of the means, and of the squares. */
+static __device__ void add_source(const zn_measured &m, const group_source &g, float near, float &off, float &squares)
+{
+    const unsigned wide = (unsigned)g.channels, count = wide * (unsigned)m.blocks;
+#pragma unroll 8
+    for (unsigned i = threadIdx.x; i < count; i += THREADS) {
+        const unsigned block = i / wide;
+        const float *const at = g.at + (int64_t)block * 2 * m.c + (i - block * wide);
+        const float d = at[0] - near;
+        off += g.pixels * d;
+        squares += at[m.c] + g.pixels * d * d;
+    }
+}
+
+/* The factors of a group of a map, by a thread block. Everything is read at once, and only once. */
 static __global__ void __launch_bounds__(THREADS, 1) merge(norm_source s)
 {
     wait_for_last();
-    __shared__ float warps[2][THREADS / WARP];
+    __shared__ float2 warps[THREADS / WARP];
     const int64_t map = blockIdx.x / (unsigned)s.n.groups;
-    const int group = (int)(blockIdx.x % (unsigned)s.n.groups), width = s.n.c / s.n.groups, first = group * width;
-    int turn = 0;
-    const float2 stats = measured_group(s, map, group, (int)threadIdx.x, THREADS, [&](float value) {
-        value = sum_of_warp(value);
-        if (threadIdx.x % WARP == 0)
-            warps[turn][threadIdx.x / WARP] = value;
-        __syncthreads();
-        float all = 0;
-        for (int i = 0; i < THREADS / WARP; i++)
-            all += warps[turn][i];
-        turn++;
-        return all;
-    });
+    const int width = s.n.c / s.n.groups, first = (int)(blockIdx.x % (unsigned)s.n.groups) * width;
+    const int last = first + width, own_channel = first + (int)threadIdx.x;
+    const factor own = own_channel < last ? own_factor(s.n, map, own_channel) : factor{};
+    const group_source x(s, false, map, first, width);
+    float2 sum = {};
+    float near = 0;
+    if (s.n.more) {
+        const group_source more(s, true, map, first, width);
+        near = *(x.channels ? x.at : more.at);
+        add_source(s.more, more, near, sum.x, sum.y);
+    } else {
+        near = *x.at;
+    }
+    add_source(s.x, x, near, sum.x, sum.y);
+    sum = make_float2(sum_of_warp(sum.x), sum_of_warp(sum.y));
+    if (threadIdx.x % WARP == 0)
+        warps[threadIdx.x / WARP] = sum;
+    __syncthreads();
+    float2 all = {};
+    for (int i = 0; i < THREADS / WARP; i++)
+        all.x += warps[i].x, all.y += warps[i].y;
+    const float count = (float)s.n.pixels * (float)width, off = all.x / count;
+    const float rate = 1 / sqrtf(fmaxf(all.y / count - off * off, 0) + s.n.eps);
     factor *const to = reinterpret_cast<factor *>(s.n.table) + map * s.n.c;
-    for (int c = first + (int)threadIdx.x; c < first + width; c += THREADS)
-        to[c] = whole_factor(own_factor(s.n, map, c), stats.x, stats.y);
+    for (int c = own_channel; c < last; c += THREADS)
+        to[c] = whole_factor(c == own_channel ? own : own_factor(s.n, map, c), near + off, rate);
 }
 
 void merge_measured(zn_device *d, const norm_source &s)
