@@ -18,7 +18,7 @@ typedef struct making {
     parameters p;
     zn_image *image, *mask;
     zn_generator_about about;
-    int current, count;
+    int current, at_once, count;
     char model[128];
 } making;
 
@@ -27,7 +27,7 @@ static int tick(void *user, const zn_generation_progress *p)
     making *m = user;
     sv_job *job = m->job;
     static const char *const stages[] = { "prompt", "image", "steps", "decode" };
-    sv_job_stage(job, stages[p->stage], (double)m->current / m->count, 1.0 / m->count);
+    sv_job_stage(job, stages[p->stage], (double)m->current / m->count, (double)m->at_once / m->count);
     if (p->preview)
         sv_job_preview(job, p->preview);
     return sv_job_step(job, p->step, p->steps, p->fraction) || job->skipped;
@@ -145,10 +145,11 @@ static void facts_of(const making *m, const zn_generation_report *r)
     json_close(j, '}');
 }
 
-static zn_status write_result(making *m, const zn_image *image)
+/* Image i of those that were made at once. */
+static zn_status write_result(making *m, int i, const zn_image *image)
 {
     zn_generation_report r = { .size = sizeof r };
-    zn_generator_report(m->engine->generator, &r);
+    zn_generator_report_of(m->engine->generator, i, &r);
     m->p.width = image->width;
     m->p.height = image->height;
     parameters p = m->p; /* borrows the strings */
@@ -184,21 +185,28 @@ static void complete(making *m)
         sv_job_remark(m->job, "the negative prompt has no effect without guidance");
 }
 
-static zn_status make_one(making *m, int i, uint64_t first_seed)
+/* Makes at_once images, the first of them number `current`. */
+static zn_status make_some(making *m, uint64_t first_seed)
 {
-    zn_image *image = NULL;
-    m->current = i;
-    sv_job_image(m->job, i + 1, m->count);
-    m->p.seed = first_seed + (uint64_t)i;
-    const zn_generation request = request_of(m);
-    zn_status status = zn_generate(m->engine->generator, &request, &image);
-    if (status == ZN_OK)
-        status = write_result(m, image);
-    else if (status == ZN_ECANCELLED && m->job->skipped && !m->job->cancelled)
-        status = ZN_OK;
+    zn_generation requests[MOST_IMAGES];
+    const zn_generation *list[MOST_IMAGES];
+    zn_image *images[MOST_IMAGES] = { NULL };
+    sv_job_image(m->job, m->current + 1, m->count);
+    for (int i = 0; i < m->at_once; i++) {
+        requests[i] = request_of(m);
+        requests[i].seed = first_seed + (uint64_t)(m->current + i);
+        list[i] = &requests[i];
+    }
+    zn_status status = zn_generate_batch(m->engine->generator, list, m->at_once, images);
+    const int skipped = status == ZN_ECANCELLED && m->job->skipped && !m->job->cancelled;
     m->job->skipped = 0;
-    zn_image_free(image);
-    return status;
+    for (int i = 0; status == ZN_OK && i < m->at_once; i++) {
+        m->p.seed = requests[i].seed;
+        status = write_result(m, i, images[i]);
+    }
+    for (int i = 0; i < m->at_once; i++)
+        zn_image_free(images[i]);
+    return skipped ? ZN_OK : status;
 }
 
 static zn_status check(const making *m)
@@ -241,8 +249,11 @@ static zn_status run(sv_job *job)
     json_text(&job->facts, "prompt", m.p.prompt);
     json_unsigned(&job->facts, "seed", seed);
     json_open(&job->facts, "images", '[');
-    for (int i = 0; status == ZN_OK && i < m.count; i++)
-        status = make_one(&m, i, seed);
+    const int most = job->o.batch ? job->o.batch : 1;
+    for (; status == ZN_OK && m.current < m.count; m.current += m.at_once) {
+        m.at_once = m.count - m.current < most ? m.count - m.current : most;
+        status = make_some(&m, seed);
+    }
     json_close(&job->facts, ']');
     if (status == ZN_OK && !job->result_count) { /* all were skipped */
         job->cancelled = 1;
@@ -255,11 +266,12 @@ static zn_status run(sv_job *job)
     return status;
 }
 
-const sv_task sv_task_generate = { .name = "generate",
-                                   .command = CMD_GENERATE,
-                                   .options =
-                                       "size steps seed count guidance negative shift strength lora precision tile "
-                                       "format quality lossless background strip",
-                                   .least = 0,
-                                   .most = 1,
-                                   .run = run };
+const sv_task sv_task_generate = {
+    .name = "generate",
+    .command = CMD_GENERATE,
+    .options = "size steps seed count batch guidance negative shift strength lora precision tile "
+               "format quality lossless background strip",
+    .least = 0,
+    .most = 1,
+    .run = run
+};

@@ -43,6 +43,10 @@ def test_bytes():
     job = server.job("generate", prompt="a red fox", options=dict(TINY, count=2))
     program("generate", "a red fox", "-m", "tiny", "--size", "48x32", "--steps", "2", "--seed", "7", "--count", "2", "-o", "g.png")
     same((server.result(job), server.result(job, 1)), (content("g-1.png"), content("g-2.png")), "generate")
+    job = server.job("generate", prompt="a red fox", options=dict(TINY, count=3, batch=2))
+    made = [server.result(job, i) for i in range(3)]
+    same([made[0], made[1]], [content("g-1.png"), content("g-2.png")], "generate two at once")
+    same([image["seed"] for image in job["facts"]["images"]], [7, 8, 9], "seeds of images made at once")
     job = server.job("generate", ["photo.png"], model="tiny", prompt="a fox", options={"steps": 4, "seed": 1, "strength": 0.5})
     program("generate", "a fox", "-m", "tiny", "--image", "photo.png", "--steps", "4", "--seed", "1", "--strength", "0.5", "-o", "i.png")
     same(server.result(job), content("i.png"), "generate from an image")
