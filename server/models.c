@@ -25,7 +25,8 @@ typedef struct sv_weights {
 
 struct sv_models {
     sv_server *server;
-    pthread_mutex_t lock; /* of the lists; models are opened under it, so that two jobs do not open the same one */
+    pthread_mutex_t opening; /* held while a model is opened, so that two jobs do not open the same one */
+    pthread_mutex_t lock;    /* of what follows; held for moments only, since requests wait for it */
     sv_engine *engines;
     sv_weights *weights;
     double budget;
@@ -38,9 +39,13 @@ sv_models *sv_models_start(sv_server *server)
     *m = (sv_models){ .server = server };
     const size_t memory = server->settings->memory;
     m->budget = (double)(memory ? memory : zn_memory_available(ZN_MEMINFO) / 2) / 2; /* the rest is for work */
+    pthread_mutex_init(&m->opening, NULL);
     pthread_mutex_init(&m->lock, NULL);
     return m;
 }
+
+static void lock(sv_models *m) { pthread_mutex_lock(&m->lock); }
+static void unlock(sv_models *m) { pthread_mutex_unlock(&m->lock); }
 
 /* ---- names ---- */
 
@@ -184,6 +189,29 @@ static zn_status open_model(sv_models *m, const sv_job *job, const char *name, c
     return status;
 }
 
+/* NULL: they are not loaded. */
+static sv_weights *loaded_weights(sv_models *m, const char *key)
+{
+    lock(m);
+    sv_weights *w = m->weights;
+    while (w && strcmp(w->path, key))
+        w = w->next;
+    if (w)
+        w->users++;
+    unlock(m);
+    return w;
+}
+
+static sv_weights *add_weights(sv_models *m, const char *key, zn_model *model)
+{
+    sv_weights *w = must_alloc(NULL, sizeof *w);
+    lock(m);
+    *w = (sv_weights){ .path = must_copy(key), .model = model, .users = 1, .next = m->weights };
+    m->weights = w;
+    unlock(m);
+    return w;
+}
+
 /* Weights by path, shared by engines. */
 static zn_status take_weights(sv_models *m, const sv_job *job, const char *name, sv_weights **out)
 {
@@ -194,24 +222,17 @@ static zn_status take_weights(sv_models *m, const sv_job *job, const char *name,
     const char *classifier = job->o.classifier ? job->o.classifier : "", *latent = job->o.latent ? job->o.latent : "";
     char *key = is_random ? must_print("%s %llu", name, (unsigned long long)job->o.seed)
                           : must_print("%s|%s|%s", path ? path : "", classifier, latent);
-    sv_weights *w = m->weights;
-    while (w && strcmp(w->path, key))
-        w = w->next;
     zn_status status = ZN_OK;
     zn_model *model = NULL;
-    if (!w && (status = open_model(m, job, name, path, &model)) == ZN_OK) {
-        w = must_alloc(NULL, sizeof *w);
-        *w = (sv_weights){ .path = must_copy(key), .model = model, .next = m->weights };
-        m->weights = w;
-    }
-    if (w)
-        w->users++;
+    *out = loaded_weights(m, key);
+    if (!*out && (status = open_model(m, job, name, path, &model)) == ZN_OK)
+        *out = add_weights(m, key, model);
     free(key);
     free(path);
-    *out = w;
     return status;
 }
 
+/* Locked. */
 static void return_weights(sv_models *m, sv_weights *w)
 {
     if (!w || --w->users)
@@ -227,6 +248,7 @@ static void return_weights(sv_models *m, sv_weights *w)
 
 /* ---- engines ---- */
 
+/* Locked, as the next two. */
 static void engine_free(sv_models *m, sv_engine *e)
 {
     zn_codec_free(e->codec);
@@ -246,7 +268,7 @@ static double loaded_bytes(const sv_models *m)
 }
 
 /* Frees idle engines, the one used longest ago first, until the rest fits. */
-static void make_room(sv_models *m, double limit)
+static void make_room_locked(sv_models *m, double limit)
 {
     while (loaded_bytes(m) > limit) {
         sv_engine **oldest = NULL;
@@ -259,6 +281,13 @@ static void make_room(sv_models *m, double limit)
         *oldest = e->next;
         engine_free(m, e);
     }
+}
+
+static void make_room(sv_models *m, double limit)
+{
+    lock(m);
+    make_room_locked(m, limit);
+    unlock(m);
 }
 
 static int tick(void *user, double fraction)
@@ -374,32 +403,52 @@ static char *key_of(const sv_job *job, const char *name, int generator)
     return key;
 }
 
+/* NULL: there is none that nobody uses. */
+static sv_engine *idle_engine(sv_models *m, sv_job *job, const char *key)
+{
+    lock(m);
+    sv_engine *e = m->engines;
+    while (e && (e->job || strcmp(e->key, key)))
+        e = e->next;
+    if (e)
+        e->job = job;
+    unlock(m);
+    return e;
+}
+
+static zn_status new_engine(sv_models *m, sv_job *job, const char *name, const char *key, int generator,
+                            sv_engine **out)
+{
+    sv_engine *e = must_alloc(NULL, sizeof *e);
+    *e = (sv_engine){ .key = must_copy(key), .job = job };
+    const zn_status status = generator ? open_generator(m, job, name, e) : open_engine(m, job, name, e);
+    lock(m);
+    if (status == ZN_OK) {
+        e->next = m->engines;
+        m->engines = e;
+    } else {
+        engine_free(m, e);
+        e = NULL;
+    }
+    unlock(m);
+    *out = e;
+    return status;
+}
+
 static zn_status take(sv_job *job, const char *name, int generator, sv_engine **out)
 {
     sv_models *m = job->server->models;
     char *key = key_of(job, name, generator);
     zn_status status = ZN_OK;
-    pthread_mutex_lock(&m->lock);
-    sv_engine *e = m->engines;
-    while (e && (e->job || strcmp(e->key, key)))
-        e = e->next;
-    if (!e) {
-        e = must_alloc(NULL, sizeof *e);
-        *e = (sv_engine){ .key = must_copy(key) };
-        status = generator ? open_generator(m, job, name, e) : open_engine(m, job, name, e);
-        if (status == ZN_OK) {
-            e->next = m->engines;
-            m->engines = e;
-        } else {
-            engine_free(m, e);
-            e = NULL;
-        }
+    *out = idle_engine(m, job, key);
+    if (!*out) {
+        pthread_mutex_lock(&m->opening);
+        *out = idle_engine(m, job, key);
+        if (!*out)
+            status = new_engine(m, job, name, key, generator, out);
+        pthread_mutex_unlock(&m->opening);
     }
-    if (e)
-        e->job = job;
-    pthread_mutex_unlock(&m->lock);
     free(key);
-    *out = e;
     return status;
 }
 
@@ -412,11 +461,11 @@ void sv_engine_return(sv_engine *e)
     if (!e)
         return;
     sv_models *m = e->job->server->models;
-    pthread_mutex_lock(&m->lock);
+    lock(m);
     e->job = NULL;
     e->used = now_ms();
-    make_room(m, m->budget);
-    pthread_mutex_unlock(&m->lock);
+    make_room_locked(m, m->budget);
+    unlock(m);
 }
 
 void sv_models_stop(sv_models *m)
@@ -425,28 +474,29 @@ void sv_models_stop(sv_models *m)
         return;
     make_room(m, -1);
     pthread_mutex_destroy(&m->lock);
+    pthread_mutex_destroy(&m->opening);
     free(m);
 }
 
 void sv_models_memory(sv_models *m, double *budget, double *loaded, int *count)
 {
-    pthread_mutex_lock(&m->lock);
+    lock(m);
     *budget = m->budget;
     *loaded = loaded_bytes(m);
     *count = 0;
     for (const sv_engine *e = m->engines; e; e = e->next)
         ++*count;
-    pthread_mutex_unlock(&m->lock);
+    unlock(m);
 }
 
 int sv_model_is_loaded(sv_models *m, const char *name)
 {
     int found = 0;
     const size_t n = strlen(name);
-    pthread_mutex_lock(&m->lock);
+    lock(m);
     for (const sv_engine *e = m->engines; e; e = e->next)
         found |= !strncmp(e->key + 2, name, n) && e->key[2 + n] == ' ';
-    pthread_mutex_unlock(&m->lock);
+    unlock(m);
     return found;
 }
 
@@ -463,9 +513,9 @@ static void prefer(void *user, const char *name)
 
 void sv_default_generator(sv_server *s, char name[128])
 {
-    pthread_mutex_lock(&s->models->lock);
+    lock(s->models);
     snprintf(name, 128, "%s", s->models->chosen);
-    pthread_mutex_unlock(&s->models->lock);
+    unlock(s->models);
     if (!*name)
         (void)!sv_generators_visit(prefer, name); /* an empty name: there is none */
 }
@@ -482,7 +532,7 @@ void sv_generator_about(sv_models *m, const char *name, zn_generator_about *out)
 
 void sv_choose_generator(sv_server *s, const char *name)
 {
-    pthread_mutex_lock(&s->models->lock);
+    lock(s->models);
     snprintf(s->models->chosen, sizeof s->models->chosen, "%s", name);
-    pthread_mutex_unlock(&s->models->lock);
+    unlock(s->models);
 }
