@@ -113,11 +113,12 @@ static void *train(void *user)
 {
     sv_runs *r = user;
     const sv_run_request *q = &r->request;
+    const char *device = r->server->settings->device;
     char *folder = must_print("%s/%s", r->server->settings->runs, r->name);
     const zn_options compute = { .size = sizeof compute,
                                  .context = r->server->context,
                                  .precision = (zn_precision)q->precision,
-                                 .device = r->server->settings->device };
+                                 .device = device ? device : "cpu" }; /* whatever the run had */
     const zn_train_options how = { .recipe = q->recipe,
                                    .run = { .data = q->data,
                                             .folder = folder,
