@@ -48,10 +48,13 @@ static void say_commands(unsigned commands)
     say(" :\n");
 }
 
-static int is_first_of_name(int index)
+/* Rows of one name that all have a value, or none, are one option. */
+static int same_option(const option *a, const option *b) { return !strcmp(a->name, b->name) && !a->value == !b->value; }
+
+static int is_first_row(int index)
 {
     for (int i = 0; i < index; i++)
-        if (!strcmp(option_table[i].name, option_table[index].name))
+        if (same_option(&option_table[i], &option_table[index]))
             return 0;
     return 1;
 }
@@ -62,7 +65,7 @@ static void say_option(int first)
     say_heading(&option_table[first]);
     for (int i = first; i < option_count; i++) {
         const option *t = &option_table[i];
-        if (strcmp(t->name, option_table[first].name))
+        if (!same_option(t, &option_table[first]))
             continue;
         if (i > first)
             say(".br\n");
@@ -82,6 +85,6 @@ void print_manual_options(void)
     say(".SH OPTIONS\n"
         "Each command takes the options that name it. A value in parentheses is the default.\n");
     for (int i = 0; i < option_count; i++)
-        if (is_first_of_name(i))
+        if (is_first_row(i))
             say_option(i);
 }

@@ -292,15 +292,13 @@ static char *shell_word(const char *word)
     return text;
 }
 
-/* The device is not kept with the run: another machine may lack it. */
 static void tell_how_to_go_on(const monitor *m)
 {
     const options *o = m->o;
     char *run = shell_word(o->output), ranks[32] = "";
     if (m->ranks > 1)
         snprintf(ranks, sizeof ranks, "mpirun -np %d ", m->ranks);
-    note(o, "continue with: %szenith %s --resume %s%s%s", ranks, o->command->name, run, o->device ? " --device " : "",
-         o->device ? o->device : "");
+    note(o, "continue with: %szenith %s --resume %s", ranks, o->command->name, run);
     free(run);
 }
 
