@@ -310,8 +310,8 @@ class Generate:
     def turn(self, a):
         prompts, images = os.path.join(a.folder, "prompts.txt"), os.path.join(a.folder, f"images-{self.side}-{time.time()}")
         with open(prompts, "w") as f:
-            f.write("\n".join((self.PROMPTS * 4)[:self.images]) + "\n")
-        environment = dict(os.environ, XDG_CACHE_HOME=images + "-cache")  # prompts are encoded, not remembered
+            f.writelines(f"{self.PROMPTS[i % len(self.PROMPTS)]}, picture {i}\n" for i in range(self.images))
+        environment = dict(os.environ, XDG_CACHE_HOME=images + "-cache")  # what an earlier turn remembers
         code, text, most = self.run(self.command(a, prompts, images), environment, max(5, min(120, left(a))))
         for line in text.splitlines():
             complain(line)

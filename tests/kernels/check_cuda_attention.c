@@ -181,7 +181,9 @@ void cuda_check_attention(void)
         { 1, 30, 1, 640, 900, 128, false, ZN_PRECISION_BF16 }, /* some that they share, after others */
         { 1, 24, 1, 770, 1100, 64, true, ZN_PRECISION_F16 },
         { 1, 1, 1, 130, 25000, 136, false, ZN_PRECISION_BF16 }, /* rows of scores that shared memory does not hold */
-        { 1, 1, 1, 250, 250, 512, false, ZN_PRECISION_BF16 },   /* few keys, which thread blocks share */
+        { 1, 1, 1, 130, 130, 512, false, ZN_PRECISION_BF16 },   /* the last block has none */
+        { 1, 1, 1, 130, 130, 512, true, ZN_PRECISION_BF16 },
+        { 1, 1, 1, 250, 250, 512, false, ZN_PRECISION_BF16 }, /* few keys, which thread blocks share */
     };
     for (size_t i = 0; i < sizeof list / sizeof *list && strstr("attention attention_grad", cuda_filter); i++)
         if (i < 18 || !cuda_is_emulated)

@@ -118,7 +118,7 @@ template <typename T>
 static __device__ void score_all(const attention_task &t, const few_part &p, float scores[2][4], const few_memory &m)
 {
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32, half = t.a.width / 2;
-    if (p.keys > WARPS / 2 * 8 || half % 32) {
+    if (p.keys > WARPS / 2 * 8) {
         score<T>(t, p, warp, 0, t.a.width, scores);
         return;
     }
