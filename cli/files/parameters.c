@@ -456,6 +456,7 @@ void parameters_facts(json *j, const parameters *p, const zn_generation_report *
     json_integer(j, "tokens", r->tokens);
     json_integer(j, "tokens_cut", r->tokens_cut);
     json_bool(j, "cached", r->text_cached);
+    json_integer(j, "together", r->together);
     json_real(j, "text_ms", 1000 * r->text_s);
     json_real(j, "encode_ms", 1000 * r->encode_s);
     json_real(j, "steps_ms", 1000 * r->steps_s);

@@ -7,18 +7,29 @@
 #include <stdlib.h>
 #include <string.h>
 
+static int skips(const shared_work *w, int failed, int i)
+{
+    return ((failed && w->stops) || interrupted()) && !(w->ready && w->ready(w->self, i));
+}
+
 /* Does all items in this process. Returns the number of failures. */
 static int run_alone(const shared_work *w, facts *f)
 {
-    int failed = 0;
-    for (int i = 0; i < w->count && !(failed && w->stops) && !interrupted(); i++) {
+    int failed = 0, left = 0;
+    for (int i = 0; i < w->count; i++) {
         json object = { 0 };
+        if (skips(w, failed, i)) {
+            left++;
+            continue;
+        }
         failed += w->run(w->self, i, &object) != 0;
         if (f->json && object.length)
             json_raw(&f->out, object.text, object.length);
         free(object.text);
     }
-    return failed;
+    if (left && !failed) /* Ctrl-C between two */
+        complain("cancelled");
+    return failed + (left && !failed);
 }
 
 /* A message to rank 0. */
@@ -51,17 +62,20 @@ static void *take(parcel *p, size_t *size)
 static parcel run_share(const shared_work *w, zn_ranks *ranks)
 {
     const int first = zn_ranks_rank(ranks), step = zn_ranks_count(ranks);
-    int failed = 0;
+    int any = 0;
     parcel p = { 0 };
-    for (int i = first; i < w->count && !(failed && w->stops) && !interrupted(); i += step) {
+    for (int i = first; i < w->count; i += step) {
         json object = { 0 };
+        if (skips(w, any, i))
+            continue;
         report_capture();
-        failed = w->run(w->self, i, &object);
+        const int failed = w->run(w->self, i, &object);
         const captured c = report_captured();
         put(&p, c.out, c.out_size);
         put(&p, c.err, c.err_size);
         put(&p, object.text, object.length);
         put(&p, report_error(), failed ? strlen(report_error()) + 1 : 0);
+        any += failed != 0;
         free(c.out);
         free(c.err);
         free(object.text);

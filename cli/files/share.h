@@ -13,6 +13,9 @@ typedef struct shared_work {
     int (*run)(void *self, int i, json *object);
     void *self;
     int stops; /* non-zero: a process that fails does no more items */
+    /* Whether item i is made and only has to be written, which is done after a failure and after Ctrl-C too; NULL: no.
+     */
+    int (*ready)(void *self, int i);
 } shared_work;
 
 /* Does all items, until Ctrl-C; on rank 0, adds their JSON values to f. Returns the number of failures on rank 0; other

@@ -151,7 +151,7 @@ int value_rate(const char *text, void *field)
 }
 
 int value_count(const char *text, void *field) { return whole_int(text, 1, 10000, field); }
-int value_batch(const char *text, void *field) { return whole_int(text, 1, 64, field); }
+int value_batch(const char *text, void *field) { return whole_int(text, 1, ZN_BATCH_MOST, field); }
 int value_frames(const char *text, void *field) { return whole_int(text, 2, 10000, field); }
 int value_percent(const char *text, void *field) { return whole_int(text, 1, 99, field); }
 int value_quality(const char *text, void *field) { return whole_int(text, 1, 100, field); }

@@ -26,7 +26,7 @@ int value_side(const char *text, void *field);           /* int, 8..4096 */
 int value_clips(const char *text, void *field);          /* int, 1..1024 */
 int value_rate(const char *text, void *field);           /* double, 1..1000 */
 int value_count(const char *text, void *field);          /* int, 1..10000 */
-int value_batch(const char *text, void *field);          /* int, 1..64 */
+int value_batch(const char *text, void *field);          /* int, 1..ZN_BATCH_MOST */
 int value_frames(const char *text, void *field);         /* int, 2..10000 */
 int value_percent(const char *text, void *field);        /* int, 1..99 */
 int value_quality(const char *text, void *field);        /* int, 1..100 */

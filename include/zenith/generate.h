@@ -147,12 +147,15 @@ ZN_API ZN_MUST_USE zn_status zn_generation_check(const zn_generation *request);
 
 ZN_API ZN_MUST_USE zn_status zn_generate(zn_generator *g, const zn_generation *request, zn_image **out);
 
-/* Several images, whose steps the transformer takes together where their prompts fill up to the same number of tokens:
- * less time for each on a GPU, most for small images, and memory for the maps of all. If that exceeds the budget, fewer
- * at a time. On a GPU an image may differ from the one of zn_generate by rounding. Width, height, steps, guidance,
- * shift, strength and whether there is an image must be the same in all requests; progress, user and preview are those
- * of the first, and previews show the first of the images that take steps. out: room for `count` images; all or none
- * are made.
+enum { ZN_BATCH_MOST = 64 };
+
+/* Several images, at most ZN_BATCH_MOST, whose steps the transformer takes together where their prompts fill up to the
+ * same number of tokens: less time for each on a GPU, most for small images, and memory for the maps of all. If that
+ * exceeds the budget, fewer at a time. On a GPU an image may differ from the one of zn_generate by rounding. Width,
+ * height, steps, guidance, shift, strength, tiles and whether there is an image must be the same in all requests;
+ * progress, user and preview are those of the first, and previews show the first of the images that take steps, whose
+ * step begins again at 0 when those do not all take steps together. out: room for `count` images; NULL is written for
+ * those that are not made, and those that were finished before a failure or an end by progress are there all the same.
  */
 ZN_API ZN_MUST_USE zn_status zn_generate_batch(zn_generator *g, const zn_generation *const *requests, int count,
                                                zn_image **out);
@@ -195,11 +198,12 @@ typedef struct zn_generation_report {
     int decoder_tiles;                          /* 1: decoded whole; more: in tiles, slightly other colours */
     int encoder_tiles;                          /* the same for the image to start from; 0: there was none */
     int encoder_tile, decoder_tile;             /* what zn_generation needs for the same result; ZN_TILE_OFF: whole */
-    double sent_bytes;                          /* copied to the GPU; weights that are still there are not */
+    double sent_bytes; /* copied to the GPU for all images of the call, in the report of the first; weights that are
+                        * still there are not */
     int together; /* images that took their steps with this one, itself counted; the seconds are its share of theirs */
 } zn_generation_report;
 ZN_API void zn_generator_report(const zn_generator *g, zn_generation_report *out);
-/* The same for image i of the last zn_generate_batch; sent_bytes are those of all. Zeros if there is no such image. */
+/* The same for image i of the last zn_generate_batch. Zeros if there is no such image. */
 ZN_API void zn_generator_report_of(const zn_generator *g, int i, zn_generation_report *out);
 
 /* The plan of memory and precision for a request, as lines of text for people; valid until the next call on g. */

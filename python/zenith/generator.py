@@ -66,8 +66,11 @@ class Generator(Computing):
                        progress: Optional[Callable[[GenerationProgress], Any]] = None) -> List[Image]:
         """An image of each prompt, with its seed (from 0 on), made at once: faster for each on a GPU.
 
-        Previews are those of the first image.
+        Those whose prompts have about the same length take their steps together, one group after the other: previews
+        are those of the first image of a group, and progress.step begins again with each.
         """
+        if isinstance(prompts, str):
+            raise TypeError("prompts is a list of texts, not one text")
         if seeds is None:
             seeds = range(len(prompts))
         if len(seeds) != len(prompts):
@@ -87,8 +90,11 @@ class Generator(Computing):
         pointers = (ctypes.POINTER(_c.zn_generation) * len(requests))(*(ctypes.pointer(r) for r in requests))
         out = (ctypes.POINTER(_c.zn_image) * len(requests))()
         with self._lock:
-            call.run(lib.zn_generate_batch, self.pointer, pointers, len(requests), out)
-        return [Image(pointer) for pointer in out]
+            try:
+                call.run(lib.zn_generate_batch, self.pointer, pointers, len(requests), out)
+            finally:  # images that were finished before a failure are freed with this list
+                images = [Image(pointer) for pointer in out if pointer]
+        return images
 
 
 def _progress(p: Any) -> GenerationProgress:

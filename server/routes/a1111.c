@@ -46,9 +46,10 @@ static zn_status set_size(sv_job *job, const sv_form *form, int own_size)
 /* batch_size images at once, n_iter times. */
 static zn_status set_count(sv_job *job, const sv_form *form)
 {
-    const double batch = sv_form_number(form, "batch_size", 1), count = batch * sv_form_number(form, "n_iter", 1);
+    const double batch = floor(sv_form_number(form, "batch_size", 1));
+    const double count = batch * floor(sv_form_number(form, "n_iter", 1));
     char text[32];
-    if (!(batch >= 1 && count >= 1 && count <= 64))
+    if (!(batch >= 1 && batch <= ZN_BATCH_MOST && count >= 1 && count <= 64))
         return ZN_FAIL(ZN_EINVALID, "batch_size times n_iter must be a number from 1 to 64");
     snprintf(text, sizeof text, "%d", (int)batch);
     ZN_TRY(sv_job_set_option(job, "batch", text));

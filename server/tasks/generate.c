@@ -10,7 +10,7 @@
 #include <sys/random.h>
 
 static const double usual_strength = 0.6;
-enum { MOST_IMAGES = 64 };
+enum { MOST_IMAGES = ZN_BATCH_MOST };
 
 typedef struct making {
     sv_job *job;
@@ -200,13 +200,15 @@ static zn_status make_some(making *m, uint64_t first_seed)
     zn_status status = zn_generate_batch(m->engine->generator, list, m->at_once, images);
     const int skipped = status == ZN_ECANCELLED && m->job->skipped && !m->job->cancelled;
     m->job->skipped = 0;
-    for (int i = 0; status == ZN_OK && i < m->at_once; i++) {
+    if (skipped)
+        status = ZN_OK;
+    for (int i = 0; i < m->at_once; i++) { /* also those that were finished before a failure or an interruption */
         m->p.seed = requests[i].seed;
-        status = write_result(m, i, images[i]);
-    }
-    for (int i = 0; i < m->at_once; i++)
+        const zn_status written = images[i] ? write_result(m, i, images[i]) : ZN_OK;
+        status = status == ZN_OK ? written : status;
         zn_image_free(images[i]);
-    return skipped ? ZN_OK : status;
+    }
+    return status;
 }
 
 static zn_status check(const making *m)
@@ -222,6 +224,16 @@ static zn_status check(const making *m)
     if ((int64_t)m->p.width * m->p.height > m->job->server->settings->most_pixels)
         return ZN_FAIL(ZN_ELIMIT, "%dx%d pixels are more than the server allows", m->p.width, m->p.height);
     return zn_generation_check(&plain);
+}
+
+/* As many as were asked for, but not more pixels than one image may have. */
+static int most_at_once(const making *m)
+{
+    const int asked = m->job->o.batch ? m->job->o.batch : 1;
+    const int64_t pixels =
+        (int64_t)(m->p.width ? m->p.width : m->about.width) * (m->p.height ? m->p.height : m->about.height);
+    const int64_t fit = m->job->server->settings->most_pixels / (pixels ? pixels : 1);
+    return fit >= asked ? asked : fit > 1 ? (int)fit : 1;
 }
 
 static zn_status run(sv_job *job)
@@ -249,7 +261,7 @@ static zn_status run(sv_job *job)
     json_text(&job->facts, "prompt", m.p.prompt);
     json_unsigned(&job->facts, "seed", seed);
     json_open(&job->facts, "images", '[');
-    const int most = job->o.batch ? job->o.batch : 1;
+    const int most = most_at_once(&m);
     for (; status == ZN_OK && m.current < m.count; m.current += m.at_once) {
         m.at_once = m.count - m.current < most ? m.count - m.current : most;
         status = make_some(&m, seed);

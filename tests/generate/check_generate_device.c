@@ -115,6 +115,7 @@ static void check_batch(void)
         alike &= apart(alone, once[i]) < 2;
         zn_image_free(alone);
     }
+    expect("and unlike each other", apart(once[0], once[1]) > 2 && apart(once[0], once[2]) > 2);
     must(zn_generate_batch(g, list, COUNT, again));
     for (int i = 0; i < COUNT; i++) {
         repeats &= same(once[i], again[i]);

@@ -539,7 +539,7 @@ static zn_generator *open_within(size_t memory)
     return g;
 }
 
-/* The least budget for an image, and half as much more for steps: four at once do not fit. */
+/* A budget that is just enough for one image at a time: the same images as with more. */
 static void short_memory_makes_batches_smaller(void)
 {
     char words[1600] = "";
@@ -561,13 +561,25 @@ static void short_memory_makes_batches_smaller(void)
     expect_each_alone(ample, all, 4, (const int[]){ 4, 4, 4, 4 });
     const zn_generation *const list[] = { &r, &r, &r, &r };
     zn_image *images[4];
-    assert_int_equal(zn_generate_batch(g, list, 4, images), ZN_OK);
+    if (zn_generate_batch(g, list, 4, images) != ZN_OK)
+        fail_msg("%s", zn_error_text());
+    zn_image *alone = make(ample, &r);
     zn_generation_report report = { .size = sizeof report };
     zn_generator_report_of(g, 0, &report);
     assert_in_range(report.together, 1, 3);
     assert_true(report.peak_bytes <= (double)least);
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 4; i++) {
+        assert_false(differ(images[i], alone));
         zn_image_free(images[i]);
+    }
+    zn_image_free(alone);
+    const zn_generation *many[ZN_BATCH_MOST];
+    zn_image *none[ZN_BATCH_MOST];
+    for (int i = 0; i < ZN_BATCH_MOST; i++)
+        many[i] = &r;
+    assert_int_equal(zn_generate_batch(g, many, ZN_BATCH_MOST, none), ZN_ENOMEM);
+    if (!strstr(zn_error_text(), "make fewer at once"))
+        fail_msg("%s", zn_error_text());
     zn_generator_free(g);
     zn_generator_free(ample);
 }
@@ -770,11 +782,53 @@ static void progress_rises_and_cancels(void **state)
         w = (watcher){ .cancel_at = at };
         assert_int_equal(zn_generate_batch(g, list, 3, images), at ? ZN_ECANCELLED : ZN_OK);
         assert_false(w.backwards);
-        assert_true(at ? !images[0] && w.calls == at : w.last > 1 - 1e-9);
+        assert_true(at ? w.calls == at : w.last > 1 - 1e-9);
         for (int i = 0; i < 3; i++)
             zn_image_free(images[i]);
     }
     zn_image_free(start);
+    zn_generator_free(g);
+}
+
+/* Ends the work when the last of COUNT images is decoded. */
+enum { COUNT = 3 };
+typedef struct last_decode {
+    double begin; /* of the stage; 0: not yet */
+} last_decode;
+
+static int end_late(void *self, const zn_generation_progress *p)
+{
+    last_decode *d = self;
+    if (p->stage == ZN_STAGE_DECODE && !d->begin)
+        d->begin = p->fraction;
+    return d->begin > 0 && p->fraction > d->begin + (1 - d->begin) * (COUNT - 1) / COUNT + 1e-9;
+}
+
+static void finished_images_outlive_a_batch_that_is_cancelled(void **state)
+{
+    (void)state;
+    zn_generator *g = open_with(2, cache);
+    last_decode d = { 0 };
+    zn_generation r[COUNT];
+    const zn_generation *list[COUNT];
+    zn_image *images[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        r[i] = fox();
+        r[i].seed += (uint64_t)i;
+        list[i] = &r[i];
+    }
+    r[0].progress = end_late;
+    r[0].user = &d;
+    assert_int_equal(zn_generate_batch(g, list, COUNT, images), ZN_ECANCELLED);
+    r[0].progress = NULL;
+    for (int i = 0; i < COUNT - 1; i++) {
+        zn_image *alone = make(g, &r[i]);
+        assert_non_null(images[i]);
+        assert_false(differ(images[i], alone));
+        zn_image_free(images[i]);
+        zn_image_free(alone);
+    }
+    assert_null(images[COUNT - 1]);
     zn_generator_free(g);
 }
 
@@ -935,6 +989,7 @@ int main(void)
         cmocka_unit_test(budgets_are_kept),
         cmocka_unit_test(batches_and_releasing_change_no_bit),
         cmocka_unit_test(progress_rises_and_cancels),
+        cmocka_unit_test(finished_images_outlive_a_batch_that_is_cancelled),
         cmocka_unit_test(previews_come_after_each_step),
         cmocka_unit_test(linear_colours_are_fitted),
         cmocka_unit_test(tiles_cover_the_image),

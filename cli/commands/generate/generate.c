@@ -68,14 +68,23 @@ static void show_preview(work *w, const zn_image *preview)
     show_image(w->o, preview);
 }
 
-/* As soon as it is known, not after minutes of work. */
+static void note_cut(const work *w, int i, const zn_generation_report *r)
+{
+    char which[48] = "";
+    if (w->at_once > 1)
+        snprintf(which, sizeof which, " of image %d", i + 1);
+    if (r->tokens_cut > 0)
+        note(w->o, "the prompt%s has %d tokens: the last %d are not used", which, r->tokens + r->tokens_cut,
+             r->tokens_cut);
+}
+
+/* As soon as it is known, not after minutes of work; of a batch, the first prompt. */
 static void tell_cut(work *w)
 {
     zn_generation_report r = { .size = sizeof r };
     zn_generator_report(w->generator, &r);
     w->told_cut = 1;
-    if (r.tokens_cut > 0)
-        note(w->o, "the prompt has %d tokens: the last %d are not used", r.tokens + r.tokens_cut, r.tokens_cut);
+    note_cut(w, w->current, &r);
 }
 
 /* "image 3 of 8, ", or "4 images of 8, ". */
@@ -289,7 +298,6 @@ static void report_json(const work *w, const char *path, const zn_generation_rep
         json_real(j, "strength", w->p.strength);
     json_text(j, "precision", zn_precision_name(precision_of(w)));
     json_real(j, "peak_bytes", r->peak_bytes);
-    json_integer(j, "together", r->together);
     json_integer(j, "decoder_tiles", r->decoder_tiles);
     if (r->encoder_tiles)
         json_integer(j, "encoder_tiles", r->encoder_tiles);
@@ -395,7 +403,7 @@ static int list_batch(const work *w, int i, int *numbers)
     return count;
 }
 
-/* Takes over the images of a batch that took so long. */
+/* Takes over the images of a batch that took so long, or those that were finished when it ended early. */
 static void keep_batch(work *w, const int *numbers, int count, zn_image **images, double ms)
 {
     double rest = ms;
@@ -408,20 +416,18 @@ static void keep_batch(work *w, const int *numbers, int count, zn_image **images
     for (int k = 0; k < count; k++) {
         made *m = &w->made[numbers[k]];
         m->ms = 1000 * stages_s(&m->report) + rest / count;
-        if (k > 0 && m->report.tokens_cut > 0)
-            note(w->o, "the prompt of image %d has %d tokens: the last %d are not used", numbers[k] + 1,
-                 m->report.tokens + m->report.tokens_cut, m->report.tokens_cut);
+        if (k > 0)
+            note_cut(w, numbers[k], &m->report);
     }
 }
 
 /* Makes image i, and with --batch those that come after it. */
 static zn_status make_batch(work *w, int i)
 {
-    enum { MOST = 64 };
-    int numbers[MOST];
-    zn_generation requests[MOST];
-    const zn_generation *list[MOST];
-    zn_image *images[MOST];
+    int numbers[ZN_BATCH_MOST];
+    zn_generation requests[ZN_BATCH_MOST];
+    const zn_generation *list[ZN_BATCH_MOST];
+    zn_image *images[ZN_BATCH_MOST];
     const double start = now_ms();
     const int count = list_batch(w, i, numbers);
     w->at_once = count;
@@ -434,10 +440,11 @@ static zn_status make_batch(work *w, int i)
     }
     const zn_status status = zn_generate_batch(w->generator, list, count, images);
     progress_erase();
-    if (status == ZN_OK)
-        keep_batch(w, numbers, count, images, now_ms() - start);
+    keep_batch(w, numbers, count, images, now_ms() - start);
     return status;
 }
+
+static int is_made(void *self, int i) { return ((const work *)self)->made[i].image != NULL; }
 
 /* Makes, if it was not made with one before, writes and reports image i. */
 static int make_one(void *self, int i, json *object)
@@ -449,7 +456,7 @@ static int make_one(void *self, int i, json *object)
     w->current = i;
     const zn_status status = m->image ? ZN_OK : make_batch(w, i);
     const double start = now_ms();
-    if (status != ZN_OK) {
+    if (!m->image) {
         complain_of_failure(w, status, path);
     } else {
         w->p.seed = seed_of(w, i);
@@ -532,7 +539,7 @@ static int make_folder(const options *o)
 
 static int make_all(work *w)
 {
-    const shared_work images = { .count = w->count, .run = make_one, .self = w, .stops = 1 };
+    const shared_work images = { .count = w->count, .run = make_one, .self = w, .stops = 1, .ready = is_made };
     int status = make_folder(w->o);
     facts f;
     w->made = must_alloc(NULL, (size_t)w->count * sizeof *w->made);
@@ -579,6 +586,7 @@ static int check_calibration(const work *w)
 {
     const options *o = w->o;
     return o->output                      ? usage_error(o->command->name, "--calibrate makes no image; leave -o out")
+           : o->batch > 1                 ? usage_error(o->command->name, "--calibrate takes no --batch")
            : w->count > 1                 ? usage_error(o->command->name, "--calibrate takes one prompt")
            : zn_ranks_count(w->ranks) > 1 ? usage_error(o->command->name, "--calibrate does not run under mpirun")
                                           : 0;
@@ -617,8 +625,6 @@ static int run(const options *o, zn_ranks *ranks)
     }
     progress_erase();
     zn_generator_free(w.generator);
-    for (int i = 0; i < w.count && w.made; i++)
-        zn_image_free(w.made[i].image); /* of a batch that was interrupted */
     free(w.made);
     zn_image_free(w.image);
     zn_image_free(w.mask);

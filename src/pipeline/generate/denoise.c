@@ -28,8 +28,9 @@ typedef struct caption_tokens {
 
 struct zn_denoiser {
     zn_denoiser_setup setup;
-    zn_denoiser_image image;
-    graph_run refiner[2]; /* of the captions: wanted, unwanted */
+    zn_denoiser_image image; /* without captions */
+    bool guided;             /* there are two captions */
+    graph_run refiner[2];    /* of the captions: wanted, unwanted */
     graph_run modulator;
     graph_run step[2]; /* captions of the same length share the first */
     caption_tokens caption[2];
@@ -210,15 +211,14 @@ static zn_status start_step(zn_denoiser *d, int tokens, graph_run *r)
     return replace(d, d->setup.exec.weights, r, &next);
 }
 
-static bool shares_graph(const zn_denoiser *d)
-{
-    return !d->image.unwanted || d->caption[1].count == d->caption[0].count;
-}
+static bool shares_graph(const zn_denoiser *d) { return !d->guided || d->caption[1].count == d->caption[0].count; }
 
 zn_status zn_denoiser_begin(zn_denoiser *d, const zn_denoiser_image *image)
 {
     d->image = *image;
     d->image.samples = image->samples ? image->samples : 1;
+    d->image.wanted = d->image.unwanted = NULL;
+    d->guided = image->unwanted;
     ZN_TRY(refine(d, image->wanted, 0));
     if (image->unwanted)
         ZN_TRY(refine(d, image->unwanted, 1));

@@ -33,7 +33,7 @@ typedef struct zn_denoiser_setup {
     size_t once_weights;      /* as exec.weights, for captions and modulations */
 } zn_denoiser_setup;
 
-/* Borrowed until the next image begins or the denoiser is freed. */
+/* Borrowed until the next image begins or the denoiser is freed; captions are read when it begins only. */
 typedef struct zn_denoiser_image {
     int samples;                         /* images at once; 0: one */
     int64_t height, width;               /* of the latent of each, even */

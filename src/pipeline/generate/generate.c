@@ -106,7 +106,6 @@ void zn_generator_free(zn_generator *g)
     zn_tokenizer_free(g->tokenizer);
     zn_generator_close_loras(g);
     zn_fp8_layers_close(&g->fp8_layers);
-    zn_free(g->reports);
     zn_compute_end(&g->compute);
     pthread_mutex_destroy(&g->lock);
     zn_free(g);
@@ -138,8 +137,8 @@ zn_status zn_generate_batch(zn_generator *g, const zn_generation *const *request
     zn_generation *all;
     for (int i = 0; i < count; i++)
         out[i] = NULL;
-    if (count < 1 || count > ZN_MOST_IMAGES)
-        return ZN_FAIL(ZN_EINVALID, "a batch of %d images: 1 to %d are possible", count, ZN_MOST_IMAGES);
+    if (count < 1 || count > ZN_BATCH_MOST)
+        return ZN_FAIL(ZN_EINVALID, "a batch of %d images: 1 to %d are possible", count, ZN_BATCH_MOST);
     ZN_TRY(zn_alloc_for("requests", sizeof *all * (size_t)count, (void **)&all));
     zn_status status = read_requests(g, requests, count, all);
     if (status == ZN_OK) {

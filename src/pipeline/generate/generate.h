@@ -13,10 +13,7 @@
 #include <zenith/generate.h>
 #include <zenith/latent.h>
 
-enum {
-    ZN_PROMPT_TOKENS = 512, /* more are cut off, as the original does */
-    ZN_MOST_IMAGES = 64     /* of a batch */
-};
+enum { ZN_PROMPT_TOKENS = 512 }; /* more are cut off, as the original does */
 
 /* Networks that stay for the next image, opaque to all but their files. */
 typedef struct zn_text_encoder zn_text_encoder; /* text.c */
@@ -48,10 +45,10 @@ struct zn_generator {
     zn_autoencoder *vae[ZN_PARTS];
     struct zn_preview *preview;
     size_t held[ZN_GENERATOR_PARTS]; /* bytes of the device that they take */
+    size_t kept;                     /* host bytes of a batch that none of its stages counts */
     int checked[3];                  /* width, height and tile that the decoder has enough memory for; 0: none yet */
     zn_generation_report report;     /* of the image that is worked on, then of the first */
-    zn_generation_report *reports;   /* of all images of the last call */
-    size_t report_capacity;
+    zn_generation_report reports[ZN_BATCH_MOST]; /* of all images of the last call */
     int report_count;
     char plan[4096]; /* text of zn_generator_plan */
 };

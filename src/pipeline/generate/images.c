@@ -10,6 +10,7 @@
 #include "diffusion/flow_sampler.h"
 #include "pipeline/generate/mask.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,7 +32,7 @@ static int by_order(const void *a, const void *b)
 
 /* ---- progress ---- */
 
-/* Parts of the images before these are whole steps of theirs. */
+/* Steps that the images which take them now have taken. */
 static int step_of(const zn_generator_images *r)
 {
     const int steps = r->request->steps - r->first, of_each = r->parts / r->count;
@@ -159,7 +160,7 @@ static zn_status show_one(zn_generator_images *r, int i)
     const double start = zn_clock_ms();
     zn_latent own = *r->x;
     own.height /= r->count;
-    own.data += zn_latent_place(r, i);
+    own.data += zn_images_latent_place(r, i);
     r->g->report = s->report;
     ZN_TRY(zn_generator_decode(r->g, &own, s->request->decoder_tile, progress_of(r), &s->image));
     if (s->request->mask)
@@ -178,6 +179,14 @@ static zn_status show(zn_generator_images *r)
     return ZN_OK;
 }
 
+/* Bytes that the others have while one of several images is made: noise and latent, 16 floats each for 8x8 pixels, and
+ * an image. */
+static size_t kept_bytes(const zn_generator_images *r)
+{
+    const size_t pixels = (size_t)r->request->width * (size_t)r->request->height;
+    return (size_t)(r->count - 1) * pixels * (2 * 16 * sizeof(float) / (ZN_LATENT_SCALE * ZN_LATENT_SCALE) + 3);
+}
+
 /* Refuses an image for which the autoencoder has too little memory: better now than after the prompt or all steps. */
 static zn_status check_memory(const zn_generator_images *r)
 {
@@ -188,9 +197,15 @@ static zn_status check_memory(const zn_generator_images *r)
         return ZN_OK;
     if (r->g->compute.device && memcmp(r->g->checked, now, sizeof now) == 0 && !q->image)
         return ZN_OK;
-    if (q->image)
-        ZN_TRY(zn_generator_plan_vae(r->g, q, ZN_ENCODER, text, sizeof text));
-    ZN_TRY(zn_generator_plan_vae(r->g, q, ZN_DECODER, text, sizeof text));
+    zn_status status = q->image ? zn_generator_plan_vae(r->g, q, ZN_ENCODER, text, sizeof text) : ZN_OK;
+    if (status == ZN_OK)
+        status = zn_generator_plan_vae(r->g, q, ZN_DECODER, text, sizeof text);
+    if (status == ZN_ENOMEM && r->g->kept) {
+        snprintf(text, sizeof text, "%s", zn_error_text());
+        return ZN_FAIL(ZN_ENOMEM, "%s; %d images at once take %.1f MiB of the budget: make fewer at once", text,
+                       r->count, (double)r->g->kept / 1048576);
+    }
+    ZN_TRY(status);
     memcpy(r->g->checked, now, sizeof now);
     return ZN_OK;
 }
@@ -209,16 +224,14 @@ static zn_status stages(zn_generator_images *r)
     return r->calibration ? ZN_OK : show(r);
 }
 
-/* What the caller gets, in the order of the requests. */
-static void hand_over(zn_generator_images *r, zn_status status, zn_image **out)
+/* What the caller gets, in the order of the requests: images that are finished, and reports. */
+static void hand_over(zn_generator_images *r, zn_image **out)
 {
     for (int i = 0; i < r->count; i++) {
         zn_generator_image *s = &r->samples[i];
         r->g->reports[s->number] = s->report;
-        if (status == ZN_OK && out)
+        if (out)
             out[s->number] = s->image;
-        else
-            zn_image_free(s->image);
         if (i + 1 == r->count || s->clean != s[1].clean)
             zn_latent_free(s->clean);
         zn_free(s->mask);
@@ -250,16 +263,16 @@ static zn_status run_stages(zn_generator *g, const zn_generation *requests, int 
 {
     zn_generator_images r = { .g = g, .request = requests, .count = count, .calibration = calibration };
     g->report = (zn_generation_report){ .size = sizeof g->report };
-    if (!ZN_GROW(g->reports, g->report_capacity, count))
-        return ZN_FAIL(ZN_ENOMEM, "out of memory for the reports of %d images", count);
     ZN_TRY(zn_alloc_for("images", sizeof *r.samples * (size_t)count, (void **)&r.samples));
     for (int i = 0; i < count; i++)
         r.samples[i] = (zn_generator_image){ .request = &requests[i], .number = i, .report = g->report };
+    g->kept = kept_bytes(&r);
     const size_t sent = g->compute.device ? zn_device_sent(g->compute.device) : 0;
     const zn_status status = stages(&r);
-    hand_over(&r, status, out);
+    hand_over(&r, out);
     if (g->compute.device)
         g->report.sent_bytes = g->reports[0].sent_bytes = (double)(zn_device_sent(g->compute.device) - sent);
+    g->kept = 0;
     clean_up(&r);
     return status;
 }

@@ -45,15 +45,18 @@ typedef struct zn_generator_images {
 /* A step of the sampler asks the network once or, with guidance, twice. */
 static inline int zn_answers_of_step(const zn_generation *q) { return q->guidance > 0 ? 2 : 1; }
 
-/* Images whose captions fill up to the same lengths can take their steps together: 0. */
+/* The order by the lengths to which captions are filled up; 0: the images can take their steps together. */
 int zn_generator_image_order(const zn_generator_image *a, const zn_generator_image *b);
 
-/* Numbers of the latent of an image, and where image i has its own. */
-static inline int64_t zn_latent_count(const zn_generator_images *r)
+/* Numbers in the latent of one image, and where that of image i begins. */
+static inline int64_t zn_images_latent_size(const zn_generator_images *r)
 {
     return (int64_t)r->x->width * r->x->height / r->count * r->x->channels;
 }
-static inline int64_t zn_latent_place(const zn_generator_images *r, int i) { return i * zn_latent_count(r); }
+static inline int64_t zn_images_latent_place(const zn_generator_images *r, int i)
+{
+    return i * zn_images_latent_size(r);
+}
 
 /* ---- progress ---- */
 

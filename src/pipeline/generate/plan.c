@@ -14,10 +14,12 @@ static const double mib = 1024.0 * 1024;
 
 size_t zn_generator_budget(const zn_generator *g)
 {
-    if (g->compute.options.memory)
+    if (g->compute.device && g->compute.options.memory)
         return g->compute.options.memory;
-    if (!g->compute.device)
-        return zn_memory_available(ZN_MEMINFO) / 2;
+    if (!g->compute.device) {
+        const size_t all = g->compute.options.memory ? g->compute.options.memory : zn_memory_available(ZN_MEMINFO) / 2;
+        return all > g->kept ? all - g->kept : 0;
+    }
     size_t bytes = zn_device_free_memory(g->compute.device);
     for (int part = 0; part < ZN_GENERATOR_PARTS; part++)
         bytes += g->held[part];
@@ -71,9 +73,10 @@ zn_status zn_generator_plan_steps(const zn_generator *g, const zn_part_files *fi
     out->bytes = needs.bytes * (q->guidance > 0 ? 2 : 1); /* captions of two lengths have a graph each */
     if ((double)out->bytes > budget)
         return ZN_FAIL(ZN_ENOMEM,
-                       "%dx%d pixels need %.1f MiB of memory beside the weights, and the budget is %.1f MiB: "
-                       "raise it or ask for a smaller image",
-                       q->width, q->height, (double)out->bytes / mib, budget / mib);
+                       "%dx%d pixels need %.1f MiB of memory beside the weights, and the budget is %.1f MiB%s",
+                       q->width, q->height, (double)out->bytes / mib, budget / mib,
+                       g->kept ? " without what the others of the batch take: raise it or make fewer at once"
+                               : ": raise it or ask for a smaller image");
     if (g->compute.device)
         return plan_on_device(g, files, q, &needs, out);
     out->release = (double)out->bytes + zn_part_bytes(files) > budget;
@@ -122,7 +125,7 @@ static zn_status say_steps(zn_generator *g, const zn_part_files *files, const zn
     say_weights(g, "transformer", files, plan.release);
     if (plan.release && g->compute.device)
         say(g, " (%.1f MiB of the GPU are for weights)", (double)plan.weights / mib);
-    say(g, "; %d image tokens, %.1f MiB of activations\n",
+    say(g, "; %d image tokens, %.1f MiB of activations for each image\n",
         q->width / SCALE / ZN_ZIMAGE_PATCH * (q->height / SCALE / ZN_ZIMAGE_PATCH), (double)plan.bytes / mib);
     if (g->fp8)
         say(g, "fp8: %s\n",

@@ -19,7 +19,7 @@
 /* PyTorch draws planes, [channels][height][width]. */
 static zn_status draw_noise(const zn_generator_images *r, const zn_generator_image *s, float *noise)
 {
-    const int64_t count = zn_latent_count(r), channels = r->x->channels, pixels = count / channels;
+    const int64_t count = zn_images_latent_size(r), channels = r->x->channels, pixels = count / channels;
     zn_torch_noise n;
     float *planes;
     ZN_TRY(zn_alloc_for("noise", sizeof *planes * (size_t)count, (void **)&planes));
@@ -47,7 +47,7 @@ static zn_status check_start(const zn_generator_images *r, const zn_latent *clea
 static zn_status place_one(zn_generator_images *r, int i)
 {
     zn_generator_image *s = &r->samples[i];
-    const int64_t at = zn_latent_place(r, i), count = zn_latent_count(r);
+    const int64_t at = zn_images_latent_place(r, i), count = zn_images_latent_size(r);
     ZN_TRY(draw_noise(r, s, r->noise + at));
     memcpy(r->x->data + at, r->noise + at, sizeof(float) * (size_t)count);
     if (s->clean) {
@@ -62,7 +62,7 @@ static zn_status place_start(zn_generator_images *r, int channels)
     const zn_generation *q = r->request;
     ZN_TRY(zn_latent_new(q->width / ZN_LATENT_SCALE, q->height / ZN_LATENT_SCALE * r->count, channels, &r->x));
     r->x->downscale = ZN_LATENT_SCALE;
-    ZN_TRY(zn_alloc_for("noise", sizeof(float) * (size_t)(zn_latent_count(r) * r->count), (void **)&r->noise));
+    ZN_TRY(zn_alloc_for("noise", sizeof(float) * (size_t)(zn_images_latent_size(r) * r->count), (void **)&r->noise));
     for (int i = 0; i < r->count; i++)
         ZN_TRY(place_one(r, i));
     return ZN_OK;
@@ -80,7 +80,7 @@ static zn_status predict(void *self, const float *x, int step, bool unwanted, fl
 {
     zn_generator_images *r = self;
     if (r->calibration)
-        return zn_fp8_measure(&r->errors, r->denoiser, x, step, zn_latent_count(r), out, finish_layer, r);
+        return zn_fp8_measure(&r->errors, r->denoiser, x, step, zn_images_latent_size(r), out, finish_layer, r);
     const int steps = r->request->steps - r->first, answers = zn_answers_of_step(r->request);
     r->part = answers * (r->begun * steps + r->together * (step - r->first)) + r->together * unwanted;
     return zn_denoiser_predict(r->denoiser, x, step, unwanted, out);
@@ -103,7 +103,7 @@ static zn_status look(zn_generator_images *r, zn_image **image)
 static zn_status finish_step(void *self, int step, float *x, const float *out)
 {
     zn_generator_images *r = self;
-    const int64_t size = zn_latent_count(r);
+    const int64_t size = zn_images_latent_size(r);
     zn_image *image = NULL;
     if (r->preview) {
         zn_flow_estimate(x, out, r->sigma[step + 1], r->seen->data, size);
@@ -112,8 +112,8 @@ static zn_status finish_step(void *self, int step, float *x, const float *out)
     for (int i = 0; i < r->together; i++) {
         const zn_generator_image *s = &r->samples[r->begun + i];
         if (s->mask)
-            zn_mask_restore(s->mask, s->clean->data, r->noise + zn_latent_place(r, r->begun + i), r->sigma[step + 1],
-                            x + i * size, size / r->x->channels, r->x->channels);
+            zn_mask_restore(s->mask, s->clean->data, r->noise + zn_images_latent_place(r, r->begun + i),
+                            r->sigma[step + 1], x + i * size, size / r->x->channels, r->x->channels);
     }
     const int steps = r->request->steps - r->first, of_each = r->parts / r->count;
     r->part = r->begun * of_each + r->together * of_each / steps * (step + 1 - r->first);
@@ -153,13 +153,13 @@ static zn_status sample_flow(zn_generator_images *r)
     const zn_flow_sampling s = { .sigma = r->sigma,
                                  .steps = r->request->steps,
                                  .first = r->first,
-                                 .count = zn_latent_count(r) * r->together,
+                                 .count = zn_images_latent_size(r) * r->together,
                                  .guidance = (float)r->request->guidance,
                                  .until = 1,
                                  .predict = predict,
                                  .done = finish_step,
                                  .self = r };
-    return zn_flow_sample(&s, r->x->data + zn_latent_place(r, r->begun));
+    return zn_flow_sample(&s, r->x->data + zn_images_latent_place(r, r->begun));
 }
 
 static zn_status check_fit(const zn_generator_images *r, const zn_zimage_form *k)
@@ -217,12 +217,14 @@ static zn_status begin_steps(zn_generator_images *r)
     return status;
 }
 
-/* The denoiser for the images that come next: for half of them, and so on, if memory is short. */
-static zn_status find_denoiser(zn_generator_images *r, zn_transformer *t)
+/* Begins with the images that come next: with half of them, and so on, if memory is short. */
+static zn_status begin_most(zn_generator_images *r, zn_transformer *t)
 {
     for (r->together = count_alike(r);; r->together = (r->together + 1) / 2) {
-        const zn_status status =
+        zn_status status =
             zn_generator_denoiser(r->g, t, r->request, r->together, r->samples[r->begun].wanted->tokens, &r->denoiser);
+        if (status == ZN_OK)
+            status = begin_steps(r);
         if (status != ZN_ENOMEM || r->together == 1)
             return status;
     }
@@ -231,8 +233,7 @@ static zn_status find_denoiser(zn_generator_images *r, zn_transformer *t)
 static zn_status take_steps_together(zn_generator_images *r, zn_transformer *t)
 {
     const double start = zn_clock_ms();
-    ZN_TRY(find_denoiser(r, t));
-    ZN_TRY(begin_steps(r));
+    ZN_TRY(begin_most(r, t));
     if (r->calibration)
         r->parts *= zn_denoiser_trials(r->denoiser) + 1;
     ZN_TRY(sample_flow(r));

@@ -16,7 +16,7 @@
 enum {
     CACHE_BYTES = 256 << 20,
     SPAN = 64, /* numbers of tokens in one span use the same products (zn_matrix_i8_pays, zn_matrix_bf16_pays) */
-    MOST_TOKENS = 2048 /* of all prompts that run together */
+    MOST_TOKENS = 2048 /* of all prompts that run together, padded */
 };
 
 /* A prompt on its way. */
@@ -180,12 +180,15 @@ static zn_status start_run(zn_generator *g, zn_text_encoder *e, const batch *b)
     return status;
 }
 
+/* That so many tokens fill, the last one perhaps in part. */
+static int spans(int tokens) { return (tokens + SPAN - 1) / SPAN; }
+
 static zn_status encode_batch(zn_generator *g, zn_text_encoder *e, const batch *b, zn_stage_progress progress)
 {
     batch padded = *b;
-    if (g->compute
-            .device) /* where a new run takes longer than more tokens do: prompts of any length in a span share one */
-        padded.tokens = (b->tokens + SPAN - 1) / SPAN * SPAN;
+    /* On a device a new run takes longer than more tokens do, so all lengths of a span share one. */
+    if (g->compute.device)
+        padded.tokens = spans(b->tokens) * SPAN;
     e->progress = progress;
     ZN_TRY(start_run(g, e, &padded));
     write_ids(&padded, e->ids->data);
@@ -199,18 +202,16 @@ static zn_status encode_batch(zn_generator *g, zn_text_encoder *e, const batch *
 
 /* ---- all prompts ---- */
 
-/* The prompts from the first without features on that may run with it. */
-static batch next_batch(const prompt *all, int count, const prompt **members)
+/* The prompts from the first without features on that may run with it, at most `most`. */
+static batch next_batch(const prompt *all, int count, int most, const prompt **members)
 {
     batch b = { .prompts = members };
-    int span = -1;
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < count && b.count < most; i++) {
         const zn_features *f = all[i].features;
-        const int longest = f->tokens > b.tokens ? f->tokens : b.tokens;
-        if (f->data || (span >= 0 && (f->tokens / SPAN != span || longest * (b.count + 1) > MOST_TOKENS)))
+        const int length = spans(f->tokens);
+        if (f->data || (b.count && (length != spans(b.tokens) || length * SPAN * (b.count + 1) > MOST_TOKENS)))
             continue;
-        span = f->tokens / SPAN;
-        b.tokens = longest;
+        b.tokens = f->tokens > b.tokens ? f->tokens : b.tokens;
         members[b.count++] = &all[i];
     }
     return b;
@@ -223,8 +224,15 @@ static zn_status encode(zn_generator *g, zn_text_encoder *e, const prompt *all, 
         ZN_TRY(check_ids(&all[i], &e->form));
     ZN_TRY(zn_alloc_for("prompts", sizeof *members * (size_t)count, (void **)(void *)&members));
     zn_status status = ZN_OK;
-    for (batch b = next_batch(all, count, members); status == ZN_OK && b.count > 0; b = next_batch(all, count, members))
+    int most = count;
+    for (batch b = next_batch(all, count, most, members); status == ZN_OK && b.count > 0;
+         b = next_batch(all, count, most, members)) {
         status = encode_batch(g, e, &b, progress);
+        if (status == ZN_ENOMEM && b.count > 1) {
+            most = b.count / 2;
+            status = ZN_OK;
+        }
+    }
     zn_free(members);
     return status;
 }

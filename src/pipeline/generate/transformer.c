@@ -51,6 +51,19 @@ static bool is_planned(const zn_transformer *t, const zn_generation *q, int samp
            t->planned_samples == samples && t->planned_tokens == tokens;
 }
 
+/* Fewer images at once are faster than weights that take turns. */
+static zn_status check_room(zn_generator *g, const zn_transformer *t, const zn_generation *q, int samples, int tokens,
+                            const zn_step_plan *plan)
+{
+    zn_step_plan one;
+    if (samples == 1 || !plan->release)
+        return ZN_OK;
+    ZN_TRY(zn_generator_plan_steps(g, &t->files, &t->weights, &t->form, q, 1, tokens, &one));
+    return one.release ? ZN_OK
+                       : ZN_FAIL(ZN_ENOMEM, "no memory for the weights beside %d images of %dx%d pixels", samples,
+                                 q->width, q->height);
+}
+
 /* Plans for these images. A denoiser that was made for another use of the weights is freed. */
 static zn_status plan(zn_generator *g, zn_transformer *t, const zn_generation *q, int samples, int tokens)
 {
@@ -58,6 +71,7 @@ static zn_status plan(zn_generator *g, zn_transformer *t, const zn_generation *q
     if (g->compute.device && is_planned(t, q, samples, tokens))
         return ZN_OK;
     ZN_TRY(zn_generator_plan_steps(g, &t->files, &t->weights, &t->form, q, samples, tokens, &next));
+    ZN_TRY(check_room(g, t, q, samples, tokens, &next));
     if (next.release || t->plan.release) {
         zn_denoiser_free(t->denoiser);
         t->denoiser = NULL;

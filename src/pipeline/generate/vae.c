@@ -215,8 +215,8 @@ static zn_status fill(zn_generator *g, zn_part part, zn_autoencoder *a)
     zn_options options = zn_generator_codec_options(g);
     options.progress = tell;
     options.user = a;
-    if (g->compute.device && !options.memory)
-        options.memory = zn_generator_budget(g); /* other networks are freed where it is needed */
+    if (g->compute.device ? !options.memory : g->kept > 0) /* on a device others are freed where it is needed */
+        options.memory = zn_generator_budget(g);
     return zn_codec_new(a->model, &options, &a->codec);
 }
 

@@ -36,6 +36,10 @@ gen --prompts prompts.txt --seed 7 --count 2 -o twice/ | cut -d, -f1
 gen --prompts prompts.txt --seed 7 --count 2 --batch 3 -o at-once/ --json | grep -oE '"(seed|together)": [0-9]+' | paste -sd' '
 for n in 1 2 3 4; do cmp twice/000$n.png at-once/000$n.png; done
 gen --prompts prompts.txt --seed 7 --count 2 --batch 4 -o at-once/ | cut -d, -f1
+# Those that are made are written even if another cannot be.
+mkdir -p lost/0002.png
+gen --prompts prompts.txt --seed 7 --count 2 --batch 4 -o lost/ -q 2>&1; echo "status $?"
+for n in 1 3 4; do cmp twice/000$n.png lost/000$n.png; done
 
 # From an image: without a size it keeps its own; with one it is scaled; a mask keeps what is black.
 makeimage photo.png 48 32
