@@ -1,5 +1,7 @@
 /* Training runs: the one that trains, and the folders of all. */
 #include "server/runs.h"
+#include "server/jobs.h"
+#include "server/sent.h"
 
 #include "base/fail.h"
 #include "base/file.h"
@@ -26,6 +28,8 @@ struct sv_runs {
     char *name;
     sv_run_request request; /* strings are owned */
     int resumes;
+    int arriving;      /* its images are not all decoded */
+    zn_status refusal; /* why that failed: nothing is left of the run */
     atomic_int training, halts;
     zn_train_progress progress;
     char *error;
@@ -69,7 +73,8 @@ char *sv_run_path(sv_runs *r, const char *name, const char *file)
         return NULL;
     char *folder = must_print("%s/%s", r->server->settings->runs, name);
     lock(r);
-    const int current = r->name && !strcmp(r->name, name); /* its folder may not be there yet */
+    /* its folder may not be there yet */
+    const int current = r->name && !strcmp(r->name, name) && r->refusal == ZN_OK;
     unlock(r);
     char *path = current || zn_is_folder(folder) ? must_print("%s/%s", folder, file) : NULL;
     free(folder);
@@ -109,6 +114,33 @@ static void on_remark(void *user, const char *sentence)
     unlock(r);
 }
 
+/* Where a run's images are is kept beside its folder, which must be new, so that it can be resumed. */
+static char *data_file(const sv_runs *r, const char *name)
+{
+    return must_print("%s/%s.data", r->server->settings->runs, name);
+}
+
+/* After a failure nothing is left of them. */
+static zn_status take_images(sv_runs *r)
+{
+    const sv_run_request *q = &r->request;
+    const zn_status status = sv_sent_decode(q->data, r->server->settings->most_pixels, &r->halts);
+    if (status == ZN_OK) {
+        lock(r);
+        r->arriving = 0;
+        tell_locked(r);
+        unlock(r);
+        return ZN_OK;
+    }
+    char *path = data_file(r, r->name), *why = must_copy(zn_error_text());
+    sv_folder_remove(q->data);
+    remove(path);
+    (void)ZN_FAIL(status, "%s", why);
+    free(path);
+    free(why);
+    return status;
+}
+
 static void *train(void *user)
 {
     sv_runs *r = user;
@@ -133,8 +165,12 @@ static void *train(void *user)
                                             .remark = on_remark,
                                             .user = r } };
     zn_train_result result;
-    const zn_status status = zn_train(&how, &result);
+    zn_status status = r->arriving ? take_images(r) : ZN_OK;
+    if (status == ZN_OK)
+        status = zn_train(&how, &result);
     lock(r);
+    r->refusal = r->arriving ? status : ZN_OK;
+    r->arriving = 0;
     r->cancelled = status == ZN_ECANCELLED;
     r->error = status == ZN_OK || r->cancelled ? NULL : must_copy(zn_error_text());
     r->training = 0;
@@ -160,6 +196,8 @@ static void forget_locked(sv_runs *r)
     r->name = r->error = NULL;
     r->remark_count = r->cancelled = 0;
     r->halts = 0;
+    r->arriving = 0;
+    r->refusal = ZN_OK;
     r->progress = (zn_train_progress){ .loss = NAN, .eval_psnr = NAN };
 }
 
@@ -196,16 +234,11 @@ static zn_status start_locked(sv_runs *r, const sv_run_request *q, int resumes)
     for (int i = 0; q->settings[i]; i++)
         r->request.settings[i] = must_copy(q->settings[i]);
     r->resumes = resumes;
+    r->arriving = q->sent;
     r->training = 1;
     r->has_thread = !pthread_create(&r->thread, NULL, train, r);
     r->training = r->has_thread;
     return r->has_thread ? ZN_OK : ZN_FAIL(ZN_ENOMEM, "cannot start a thread for the run");
-}
-
-/* Where a run's images are is kept beside its folder, which must be new, so that it can be resumed. */
-static char *data_file(const sv_runs *r, const char *name)
-{
-    return must_print("%s/%s.data", r->server->settings->runs, name);
 }
 
 zn_status sv_run_begin(sv_runs *r, const sv_run_request *q)
@@ -222,6 +255,16 @@ zn_status sv_run_begin(sv_runs *r, const sv_run_request *q)
     unlock(r);
     free(path);
     return status;
+}
+
+int sv_run_begun(sv_runs *r, const char *name, zn_status *status, char **why)
+{
+    lock(r);
+    const int current = r->name && !strcmp(r->name, name), pending = current && r->arriving;
+    *status = current ? r->refusal : ZN_OK;
+    *why = *status == ZN_OK ? NULL : must_copy(r->error ? r->error : "cancelled");
+    unlock(r);
+    return !pending;
 }
 
 zn_status sv_run_resume(sv_runs *r, const char *name)
@@ -295,8 +338,27 @@ void sv_runs_unwatch(sv_runs *r, sv_exchange *e)
 
 /* ---- what folders say ---- */
 
+/* The name of the run that trains and has no folder yet; NULL: there is none. The caller frees it. */
+static char *new_run(sv_runs *r)
+{
+    lock(r);
+    char *name = r->training ? must_copy(r->name) : NULL;
+    unlock(r);
+    char *folder = must_print("%s/%s", r->server->settings->runs, name ? name : "");
+    if (name && zn_is_folder(folder)) {
+        free(name);
+        name = NULL;
+    }
+    free(folder);
+    return name;
+}
+
 void sv_runs_visit(sv_runs *r, void (*visit)(void *user, const char *name), void *user)
 {
+    char *first = new_run(r);
+    if (first)
+        visit(user, first);
+    free(first);
     struct dirent **entries = NULL;
     const int count = scandir(r->server->settings->runs, &entries, NULL, alphasort);
     for (int i = 0; i < count; i++) {

@@ -22,8 +22,11 @@ typedef struct sv_run_request {
 
 /* ZN_ELIMIT: a run trains, so that no other can begin. */
 ZN_MUST_USE zn_status sv_run_check(sv_runs *runs);
-/* ZN_ELIMIT: another run trains. Copies what it needs. */
+/* ZN_ELIMIT: another run trains. Copies what it needs. Images that were sent (server/sent.h) are decoded first. */
 ZN_MUST_USE zn_status sv_run_begin(sv_runs *runs, const sv_run_request *request);
+/* 0: the images of a run that was begun are still being decoded; watchers are woken at the end. Otherwise non-zero; if
+ * an image cannot be read, there is no run, and `why`, which the caller frees, is a sentence about it. */
+int sv_run_begun(sv_runs *runs, const char *name, zn_status *status, char **why);
 ZN_MUST_USE zn_status sv_run_resume(sv_runs *runs, const char *name);
 /* ZN_ENOTFOUND: it does not train. */
 ZN_MUST_USE zn_status sv_run_halt(sv_runs *runs, const char *name);

@@ -7,6 +7,7 @@
 #include "server/models.h"
 #include "server/routes/routes.h"
 #include "server/runs.h"
+#include "server/sent.h"
 #include "ui/report.h"
 
 #include <stdio.h>
@@ -91,10 +92,10 @@ static char *path_of(const sv_request *r, sv_answer *a, const char *file)
     return path;
 }
 
-static void answer_run(const sv_request *r, sv_answer *a, int status, const char *name)
+static void answer_run(sv_runs *runs, sv_answer *a, int status, const char *name)
 {
     json j = { 0 };
-    sv_run_json(runs_of(r), name, &j);
+    sv_run_json(runs, name, &j);
     sv_answer_json(a, status, &j);
 }
 
@@ -102,7 +103,7 @@ void sv_get_run(const sv_request *r, sv_answer *a)
 {
     char *path = path_of(r, a, "");
     if (path)
-        answer_run(r, a, 200, r->argument[0]);
+        answer_run(runs_of(r), a, 200, r->argument[0]);
     free(path);
 }
 
@@ -118,44 +119,6 @@ static const char *folder_of(const sv_request *r, const char *name)
     return NULL;
 }
 
-/* The library's sentence about bytes in memory, with the client's name of the file. */
-static zn_status name_file(zn_status status, const sv_field *f)
-{
-    static const char unnamed[] = "image in memory";
-    char *text = must_copy(zn_error_text());
-    const size_t known = strncmp(text, unnamed, sizeof unnamed - 1) ? 0 : sizeof unnamed - 1;
-    status = ZN_FAIL(status, "%.80s%s%s", f->filename ? f->filename : "an image", known ? "" : ": ", text + known);
-    free(text);
-    return status;
-}
-
-/* Images that came with the request, in a folder beside the run. */
-static zn_status keep_images(const sv_request *r, const char *name, const sv_form *form, char **folder)
-{
-    *folder = must_print("%s/%s.images", sv_server_of(r)->settings->runs, name);
-    ZN_TRY(zn_folder_make(*folder));
-    for (int i = 0, number = 0; i < form->count; i++) {
-        sv_field *f = &form->fields[i];
-        if (strcmp(f->name, "file") && strcmp(f->name, "files"))
-            continue;
-        ZN_TRY(sv_field_decode(f));
-        char *path = must_print("%s/%05d.image", *folder, ++number);
-        const zn_image_read_options reading = { .max_pixels = sv_server_of(r)->settings->most_pixels };
-        zn_image *image = NULL;
-        zn_status status = zn_image_read_memory(f->bytes, f->size, &reading, &image);
-        if (status != ZN_OK) {
-            status = name_file(status, f);
-        } else { /* under a name that training takes */
-            memcpy(path + strlen(path) - 6, ".png", 5);
-            status = zn_image_write(path, image, NULL);
-        }
-        zn_image_free(image);
-        free(path);
-        ZN_TRY(status);
-    }
-    return ZN_OK;
-}
-
 static zn_status find_data(const sv_request *r, const sv_form *form, sv_run_request *q)
 {
     const char *name = sv_form_text(form, "data"), *folder = folder_of(r, name);
@@ -168,7 +131,8 @@ static zn_status find_data(const sv_request *r, const sv_form *form, sv_run_requ
     if (!sv_form_field(form, "file", 0) && !sv_form_field(form, "files", 0))
         return ZN_FAIL(ZN_EINVALID, "data is missing: a folder from GET /api/data, or images as files");
     q->sent = 1;
-    return keep_images(r, q->name, form, &q->data);
+    q->data = must_print("%s/%s.images", sv_server_of(r)->settings->runs, q->name);
+    return sv_sent_keep(q->data, form);
 }
 
 static int is_preset(const char *name)
@@ -248,6 +212,51 @@ static int name_run(const sv_request *r, sv_answer *a, const sv_form *form, char
     return good && !taken;
 }
 
+/* A request that waits until its images are decoded. */
+typedef struct waiting {
+    sv_runs *runs;
+    sv_exchange *exchange;
+    char name[128];
+} waiting;
+
+static void answer_failure(sv_answer *a, zn_status status, const char *why)
+{
+    sv_answer_error(a, status == ZN_ELIMIT ? 409 : sv_status_of(status), "%s", why);
+}
+
+static int ready(void *self, sv_answer *a)
+{
+    const waiting *w = self;
+    zn_status status;
+    char *why;
+    if (!sv_run_begun(w->runs, w->name, &status, &why))
+        return 0;
+    if (status == ZN_OK)
+        answer_run(w->runs, a, 201, w->name);
+    else
+        answer_failure(a, status, why);
+    free(why);
+    return 1;
+}
+
+static void stop_waiting(void *self)
+{
+    waiting *w = self;
+    sv_runs_unwatch(w->runs, w->exchange);
+    free(w);
+}
+
+static void answer_when_begun(const sv_request *r, sv_answer *a, const char *name)
+{
+    waiting *w = must_alloc(NULL, sizeof *w);
+    *w = (waiting){ .runs = runs_of(r), .exchange = r->exchange };
+    snprintf(w->name, sizeof w->name, "%s", name);
+    sv_runs_watch(w->runs, r->exchange);
+    a->ready = ready;
+    a->release = stop_waiting;
+    a->self = w;
+}
+
 void sv_post_run(const sv_request *r, sv_answer *a)
 {
     sv_form form;
@@ -256,15 +265,15 @@ void sv_post_run(const sv_request *r, sv_answer *a)
         return;
     if (name_run(r, a, &form, name)) {
         sv_run_request q = { .name = name };
-        zn_status status = sv_run_check(runs_of(r)); /* before images are decoded */
+        zn_status status = sv_run_check(runs_of(r)); /* before images are written */
         if (status == ZN_OK)
             status = take_request(r, &form, &q, &from);
         if (status == ZN_OK)
             status = sv_run_begin(runs_of(r), &q);
         if (status == ZN_OK)
-            answer_run(r, a, 201, name);
+            answer_when_begun(r, a, name);
         else
-            sv_answer_error(a, status == ZN_ELIMIT ? 409 : sv_status_of(status), "%s", zn_error_text());
+            answer_failure(a, status, zn_error_text());
         if (status != ZN_OK && q.sent)
             sv_folder_remove(q.data);
         free(q.data);
@@ -280,9 +289,9 @@ static void change(const sv_request *r, sv_answer *a, zn_status (*call)(sv_runs 
         return;
     const zn_status status = call(runs_of(r), r->argument[0]);
     if (status == ZN_OK)
-        answer_run(r, a, 200, r->argument[0]);
+        answer_run(runs_of(r), a, 200, r->argument[0]);
     else
-        sv_answer_error(a, status == ZN_ELIMIT ? 409 : sv_status_of(status), "%s", zn_error_text());
+        answer_failure(a, status, zn_error_text());
     free(path);
 }
 

@@ -86,11 +86,27 @@ def test_a_bad_image_leaves_nothing():
     broken = server.form("/api/runs", [("name", "bad"), ("recipe", "taesd"), ("file", ("0.png", content("photos/0.png"))), ("file", ("1.png", b"not an image"))], 400)
     assert broken["error"]["message"].startswith("1.png: not an image"), broken
     assert broken["error"]["message"], broken
-    assert not os.path.exists(path("runs/bad.images")) and not os.path.exists(path("runs/bad"))
+    same([f for f in os.listdir(path("runs")) if f.startswith("bad")], [], "files of the refused run")
+    server.json("POST", "/api/runs", {"name": "bad", "recipe": "taesd", "data": "photos", "steps": 2, "settings": SMALL}, expect=201)
+    wait_for("the end of the run with the name of the refused one", lambda: state("bad")["state"] == "finished")
+
+
+def test_others_are_answered_while_images_are_decoded():
+    tool("makeimage", "large.jpg", "4000", "3000", "1")
+    files = [("file", (f"{n}.jpg", content("large.jpg"))) for n in range(3)]
+    answers, seen = [], []
+    sender = threading.Thread(target=lambda: answers.append(server.form("/api/runs", [("name", "slow"), ("recipe", "taesd"), *files, ("file", ("last one.png", b"none"))], 400)))
+    sender.start()
+    while sender.is_alive():
+        seen += [run for run in server.json("GET", "/api/runs")["runs"] if run["name"] == "slow" and run["state"] == "running"]
+    assert seen, "the run was not listed before its request was answered"
+    assert answers[0]["error"]["message"].startswith("last one.png: not an image"), answers
+    same([f for f in os.listdir(path("runs")) if f.startswith("slow")], [], "files of the refused run")
 
 
 def test_end():
     server.stop()
 
 
-main(test_start, test_stop_and_resume, test_survives, test_settings_by_name, test_uploaded_images, test_a_bad_image_leaves_nothing, test_end)
+main(test_start, test_stop_and_resume, test_survives, test_settings_by_name, test_uploaded_images, test_a_bad_image_leaves_nothing,
+     test_others_are_answered_while_images_are_decoded, test_end)
