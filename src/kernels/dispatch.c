@@ -18,18 +18,20 @@ extern const zn_conv_kernel zn_conv_bf16, zn_conv_i8_as_f16, zn_conv_i8_as_bf16,
 extern const zn_conv_kernel zn_conv_from_few_neon, zn_conv_to_few_neon;
 extern const zn_conv_kernel zn_conv_point_bf16, zn_conv_bf16x3, zn_conv_pointwise_neon;
 extern const zn_conv_kernel zn_conv_narrow_arm;
-extern const zn_conv_kernel zn_conv_up_neon, zn_conv_winograd_neon, zn_conv_narrow_neon, zn_conv_direct_neon;
+extern const zn_conv_kernel zn_conv_up_neon, zn_conv_small4_neon, zn_conv_small2_neon, zn_conv_winograd_neon,
+    zn_conv_narrow_neon;
+extern const zn_conv_kernel zn_conv_direct_neon;
 #elif defined(__x86_64__)
 extern const zn_conv_kernel zn_conv_amx_bf16;
-extern const zn_conv_kernel zn_conv_to_few_avx512, zn_conv_up_avx512, zn_conv_winograd_avx512, zn_conv_narrow_avx512,
-    zn_conv_direct_avx512;
-extern const zn_conv_kernel zn_conv_to_few_avx2, zn_conv_up_avx2, zn_conv_winograd_avx2, zn_conv_narrow_avx2,
-    zn_conv_direct_avx2;
-extern const zn_conv_kernel zn_conv_to_few_sse2, zn_conv_up_sse2, zn_conv_winograd_sse2, zn_conv_narrow_sse2,
-    zn_conv_direct_sse2;
+extern const zn_conv_kernel zn_conv_to_few_avx512, zn_conv_up_avx512, zn_conv_small4_avx512, zn_conv_small2_avx512,
+    zn_conv_winograd_avx512, zn_conv_narrow_avx512, zn_conv_direct_avx512;
+extern const zn_conv_kernel zn_conv_to_few_avx2, zn_conv_up_avx2, zn_conv_small4_avx2, zn_conv_small2_avx2,
+    zn_conv_winograd_avx2, zn_conv_narrow_avx2, zn_conv_direct_avx2;
+extern const zn_conv_kernel zn_conv_to_few_sse2, zn_conv_up_sse2, zn_conv_small4_sse2, zn_conv_small2_sse2,
+    zn_conv_winograd_sse2, zn_conv_narrow_sse2, zn_conv_direct_sse2;
 #else
-extern const zn_conv_kernel zn_conv_to_few_generic, zn_conv_up_generic, zn_conv_winograd_generic,
-    zn_conv_narrow_generic, zn_conv_direct_generic;
+extern const zn_conv_kernel zn_conv_to_few_generic, zn_conv_up_generic, zn_conv_small4_generic, zn_conv_small2_generic,
+    zn_conv_winograd_generic, zn_conv_narrow_generic, zn_conv_direct_generic;
 #endif
 
 /* clang-format off */
@@ -68,6 +70,8 @@ const zn_conv_kernel *const zn_conv_kernels[] = {
     &zn_conv_bf16x3,
     &zn_conv_pointwise_neon,
     &zn_conv_up_neon,
+    &zn_conv_small4_neon,
+    &zn_conv_small2_neon,
     &zn_conv_winograd_neon,
     &zn_conv_narrow_arm,
     &zn_conv_narrow_neon,
@@ -76,22 +80,30 @@ const zn_conv_kernel *const zn_conv_kernels[] = {
     &zn_conv_amx_bf16,
     &zn_conv_to_few_avx512,
     &zn_conv_up_avx512,
+    &zn_conv_small4_avx512,
+    &zn_conv_small2_avx512,
     &zn_conv_winograd_avx512,
     &zn_conv_narrow_avx512,
     &zn_conv_direct_avx512,
     &zn_conv_to_few_avx2,
     &zn_conv_up_avx2,
+    &zn_conv_small4_avx2,
+    &zn_conv_small2_avx2,
     &zn_conv_winograd_avx2,
     &zn_conv_narrow_avx2,
     &zn_conv_direct_avx2,
     &zn_conv_to_few_sse2,
     &zn_conv_up_sse2,
+    &zn_conv_small4_sse2,
+    &zn_conv_small2_sse2,
     &zn_conv_winograd_sse2,
     &zn_conv_narrow_sse2,
     &zn_conv_direct_sse2,
 #else
     &zn_conv_to_few_generic,
     &zn_conv_up_generic,
+    &zn_conv_small4_generic,
+    &zn_conv_small2_generic,
     &zn_conv_winograd_generic,
     &zn_conv_narrow_generic,
     &zn_conv_direct_generic,
