@@ -214,7 +214,7 @@ def python_text(d):
     for name, fields in d.structs.items():
         if not fields:
             continue
-        out += ["", "", f"class {name}(Structure):"]
+        out += ["", "", f"class {name}(Record):"]
         out += [f"    {python_name(field)}: {annotation}" for field, _, annotation in fields]
         out += ["    _fields_ = ["]
         out += [f'        ("{python_name(field)}", {ctype}),' for field, ctype, _ in fields]
@@ -233,6 +233,7 @@ def python_text(d):
     out += [f'    "{name}": ({result}, [{", ".join(arguments)}]),' for name, (result, arguments) in d.functions.items()]
     body = "\n".join(out + ["}", ""])
     used = sorted(set(re.findall(r"\bc_\w+", body)))
+    integers = ", ".join(name for name in used if re.match(r"c_(u?int|size_t)", name))
     head = f'''"""Declarations of libzenith for ctypes. Written by python/generate.py from include/zenith; do not edit."""
 
 from ctypes import CFUNCTYPE, POINTER, Structure
@@ -240,6 +241,19 @@ from ctypes import {", ".join(used)}
 from typing import Any, Dict, List, Optional, Tuple
 
 Bytes = bytes  # some structs have a field of that name
+INTEGERS = ({integers})
+
+
+class Record(Structure):
+    """Refuses whole numbers that a field cannot hold, of which ctypes would keep the lower bits."""
+
+    def __init__(self, *first: Any, **values: Any) -> None:
+        values.update(zip((name for name, _ in self._fields_), first))
+        for name, kind in self._fields_:
+            value = values.get(name)
+            if isinstance(value, int) and issubclass(kind, INTEGERS) and kind(value).value != value:
+                raise ValueError(f"{{name}}: {{value}} is out of range")
+        super().__init__(**values)
 
 '''
     return head + body

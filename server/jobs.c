@@ -386,9 +386,8 @@ int sv_jobs_busy(sv_jobs *jobs)
     return busy;
 }
 
-void sv_jobs_stop(sv_jobs *jobs)
+void sv_jobs_cancel(sv_jobs *jobs)
 {
-    sv_job *dead = NULL;
     sv_jobs_lock(jobs);
     jobs->closed = jobs->ending = 1;
     for (sv_job *job; (job = sv_queue_next(&jobs->queue)) != NULL;)
@@ -397,6 +396,12 @@ void sv_jobs_stop(sv_jobs *jobs)
         job->cancelled = 1;
     pthread_cond_broadcast(&jobs->work);
     sv_jobs_unlock(jobs);
+}
+
+void sv_jobs_stop(sv_jobs *jobs)
+{
+    sv_job *dead = NULL;
+    sv_jobs_cancel(jobs);
     for (int i = 0; i < jobs->worker_count; i++)
         pthread_join(jobs->workers[i], NULL);
     sv_jobs_lock(jobs);

@@ -111,6 +111,8 @@ int sv_jobs_closed(sv_jobs *jobs);
 /* True while jobs wait or run, or results of jobs that ended after the close were not fetched. */
 int sv_jobs_busy(sv_jobs *jobs);
 /* Cancels what is left and ends the workers. */
+/* Ends what waits and tells what runs to end, so that clients who wait get their answers. */
+void sv_jobs_cancel(sv_jobs *jobs);
 void sv_jobs_stop(sv_jobs *jobs);
 /* Forgets jobs that ended long ago. */
 void sv_jobs_expire(sv_jobs *jobs);

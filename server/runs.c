@@ -120,25 +120,14 @@ static char *data_file(const sv_runs *r, const char *name)
     return must_print("%s/%s.data", r->server->settings->runs, name);
 }
 
-/* After a failure nothing is left of them. */
 static zn_status take_images(sv_runs *r)
 {
-    const sv_run_request *q = &r->request;
-    const zn_status status = sv_sent_decode(q->data, r->server->settings->most_pixels, &r->halts);
-    if (status == ZN_OK) {
-        lock(r);
-        r->arriving = 0;
-        tell_locked(r);
-        unlock(r);
-        return ZN_OK;
-    }
-    char *path = data_file(r, r->name), *why = must_copy(zn_error_text());
-    sv_folder_remove(q->data);
-    remove(path);
-    (void)ZN_FAIL(status, "%s", why);
-    free(path);
-    free(why);
-    return status;
+    ZN_TRY(sv_sent_decode(r->request.data, r->server->settings->most_pixels, &r->halts));
+    lock(r);
+    r->arriving = 0;
+    tell_locked(r);
+    unlock(r);
+    return ZN_OK;
 }
 
 static void *train(void *user)
@@ -146,7 +135,7 @@ static void *train(void *user)
     sv_runs *r = user;
     const sv_run_request *q = &r->request;
     const char *device = r->server->settings->device;
-    char *folder = must_print("%s/%s", r->server->settings->runs, r->name);
+    char *folder = must_print("%s/%s", r->server->settings->runs, r->name), *data = data_file(r, r->name);
     const zn_options compute = { .size = sizeof compute,
                                  .context = r->server->context,
                                  .precision = (zn_precision)q->precision,
@@ -173,10 +162,16 @@ static void *train(void *user)
     r->arriving = 0;
     r->cancelled = status == ZN_ECANCELLED;
     r->error = status == ZN_OK || r->cancelled ? NULL : must_copy(zn_error_text());
+    if (!zn_is_folder(folder)) { /* it failed before it began */
+        remove(data);
+        if (q->sent)
+            sv_folder_remove(q->data);
+    }
     r->training = 0;
     tell_locked(r);
     unlock(r);
     free(folder);
+    free(data);
     return NULL;
 }
 
@@ -416,6 +411,23 @@ static double last_metric(const char *path, const char *key)
     return value;
 }
 
+/* The steps that a run is to have, by its recipe.yaml; 0: it says nothing. */
+static double stored_steps(const char *folder)
+{
+    char *path = must_print("%s/recipe.yaml", folder);
+    zn_map map = { 0 };
+    double steps = 0;
+    if (zn_map_open(&map, path) == ZN_OK) {
+        char *text = must_print("\n%.*s", (int)map.size, (const char *)map.bytes);
+        const char *at = strstr(text, "\nsteps: ");
+        steps = at ? strtod(at + strlen("\nsteps: "), NULL) : 0;
+        free(text);
+    }
+    zn_map_close(&map);
+    free(path);
+    return steps;
+}
+
 /* Of a run that does not train: from its files. A model is written at the end of a run. */
 static void stored_json(sv_runs *r, const char *name, const char *folder, json *j)
 {
@@ -423,10 +435,11 @@ static void stored_json(sv_runs *r, const char *name, const char *folder, json *
     const double step = last_metric(metrics, "step");
     const int failed = r->name && !strcmp(r->name, name) && r->error;
     const int ended = r->name && !strcmp(r->name, name) && !r->error && !r->cancelled && !r->training;
-    const int complete = ended && r->progress.step >= r->progress.steps;
+    const int complete =
+        ended ? r->progress.step >= r->progress.steps : !failed && step > 0 && step >= stored_steps(folder);
     json_text(j, "state", failed ? "failed" : complete ? "finished" : "stopped");
     json_integer(j, "step", isfinite(step) ? (int64_t)step : 0);
-    json_integer(j, "steps", r->name && !strcmp(r->name, name) ? r->progress.steps : 0);
+    json_integer(j, "steps", ended || failed ? r->progress.steps : (int64_t)stored_steps(folder));
     json_real(j, "loss", last_metric(metrics, "loss"));
     json_real(j, "psnr", last_metric(metrics, "psnr"));
     json_null(j, "seconds_left");

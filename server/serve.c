@@ -132,9 +132,10 @@ static void wind_down(sv_server *s)
 static void end(sv_server *s)
 {
     if (s->jobs)
-        sv_jobs_close(s->jobs);
+        sv_jobs_cancel(s->jobs);
     const double until = sv_now() + SENDING_SECONDS;
-    while (s->http && sv_http_busy(s->http) && sv_now() < until) /* answers that are ready now */
+    while (s->http && sv_http_busy(s->http) &&
+           sv_now() < until) /* answers that are ready, and those of cancelled jobs */
         pause_ms(5);
     sv_http_stop(s->http);
     sv_worker_stop(s->worker);

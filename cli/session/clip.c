@@ -20,7 +20,7 @@ zn_status new_video(session *s, const zn_options *compute, zn_video **out)
     *out = NULL;
     const zn_status status = zn_video_new(s->model, compute, out);
     if (status == ZN_OK && compute->blend)
-        note(s->o, "tiles of %d pixels are blended: the result is approximate", compute->tile);
+        note(s->o, "frames larger than %d pixels are blended from tiles: the result is approximate", compute->tile);
     return status;
 }
 

@@ -82,7 +82,7 @@ static void log_line(const monitor *m, const char *text)
         return;
     if (!m->o->json && !isatty(STDOUT_FILENO)) {
         say("%s\n", text);
-        fflush(stdout);
+        (void)say_flush();
     } else if (!isatty(STDERR_FILENO)) {
         note(m->o, "%s", text);
     }

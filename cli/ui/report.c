@@ -61,7 +61,7 @@ static void to_stderr(const void *bytes, size_t size)
         append(&kept.err, &kept.err_size, bytes, size);
     } else if (!silent) {
         progress_erase();
-        fflush(stdout);
+        remember(fflush(stdout) != 0);
         fwrite(bytes, 1, size, stderr);
     }
 }

@@ -5,6 +5,19 @@ from ctypes import c_char, c_char_p, c_double, c_float, c_int, c_int64, c_size_t
 from typing import Any, Dict, List, Optional, Tuple
 
 Bytes = bytes  # some structs have a field of that name
+INTEGERS = (c_int, c_int64, c_size_t, c_uint64, c_uint8)
+
+
+class Record(Structure):
+    """Refuses whole numbers that a field cannot hold, of which ctypes would keep the lower bits."""
+
+    def __init__(self, *first: Any, **values: Any) -> None:
+        values.update(zip((name for name, _ in self._fields_), first))
+        for name, kind in self._fields_:
+            value = values.get(name)
+            if isinstance(value, int) and issubclass(kind, INTEGERS) and kind(value).value != value:
+                raise ValueError(f"{name}: {value} is out of range")
+        super().__init__(**values)
 
 ZN_OK = 0
 ZN_ENOMEM = -1
@@ -153,7 +166,7 @@ zn_generator_folder_fn = CFUNCTYPE(None, c_void_p, c_char_p)
 zn_lora_visit_fn = CFUNCTYPE(None, c_void_p, c_char_p, c_char_p)
 
 
-class zn_image(Structure):
+class zn_image(Record):
     width: int
     height: int
     bits: int
@@ -171,7 +184,7 @@ class zn_image(Structure):
 zn_video_picture_fn = CFUNCTYPE(c_int, c_void_p, POINTER(zn_image))
 
 
-class zn_image_read_options(Structure):
+class zn_image_read_options(Record):
     background: Any
     max_pixels: int
     ignore_alpha: int
@@ -182,7 +195,7 @@ class zn_image_read_options(Structure):
     ]
 
 
-class zn_image_metadata(Structure):
+class zn_image_metadata(Record):
     exif: Any
     exif_size: int
     xmp: Any
@@ -201,7 +214,7 @@ class zn_image_metadata(Structure):
     ]
 
 
-class zn_image_write_options(Structure):
+class zn_image_write_options(Record):
     quality: int
     lossless: int
     alpha: Any
@@ -216,7 +229,7 @@ class zn_image_write_options(Structure):
     ]
 
 
-class zn_image_kind(Structure):
+class zn_image_kind(Record):
     format: Optional[Bytes]
     frames: int
     bits: int
@@ -227,7 +240,7 @@ class zn_image_kind(Structure):
     ]
 
 
-class zn_image_difference(Structure):
+class zn_image_difference(Record):
     psnr: float
     ssim: float
     max_difference: int
@@ -238,7 +251,7 @@ class zn_image_difference(Structure):
     ]
 
 
-class zn_latent(Structure):
+class zn_latent(Record):
     width: int
     height: int
     channels: int
@@ -267,7 +280,7 @@ class zn_latent(Structure):
     ]
 
 
-class zn_latent_statistics(Structure):
+class zn_latent_statistics(Record):
     mean: Any
     deviation: Any
     _fields_ = [
@@ -276,7 +289,7 @@ class zn_latent_statistics(Structure):
     ]
 
 
-class zn_model_info(Structure):
+class zn_model_info(Record):
     architecture: Optional[Bytes]
     description: Optional[Bytes]
     path: Optional[Bytes]
@@ -318,7 +331,7 @@ class zn_model_info(Structure):
 zn_model_visit_fn = CFUNCTYPE(None, c_void_p, c_char_p, POINTER(zn_model_info), c_char_p)
 
 
-class zn_cost(Structure):
+class zn_cost(Record):
     gflop: float
     activations: int
     weights: int
@@ -329,7 +342,7 @@ class zn_cost(Structure):
     ]
 
 
-class zn_options(Structure):
+class zn_options(Record):
     size: int
     context: Any
     threads: int
@@ -356,7 +369,7 @@ class zn_options(Structure):
     ]
 
 
-class zn_profile_row(Structure):
+class zn_profile_row(Record):
     name: Optional[Bytes]
     kernel: Optional[Bytes]
     ms: float
@@ -377,7 +390,7 @@ class zn_profile_row(Structure):
     ]
 
 
-class zn_machine(Structure):
+class zn_machine(Record):
     isa: Bytes
     cpus: int
     peak_gflops: float
@@ -390,7 +403,7 @@ class zn_machine(Structure):
     ]
 
 
-class zn_bench_options(Structure):
+class zn_bench_options(Record):
     part: int
     width: int
     height: int
@@ -407,7 +420,7 @@ class zn_bench_options(Structure):
     ]
 
 
-class zn_bench_result(Structure):
+class zn_bench_result(Record):
     ms_median: float
     ms_min: float
     cpu_ms: float
@@ -440,7 +453,7 @@ class zn_bench_result(Structure):
     ]
 
 
-class zn_film_info(Structure):
+class zn_film_info(Record):
     codec: Bytes
     width: int
     height: int
@@ -461,7 +474,7 @@ class zn_film_info(Structure):
     ]
 
 
-class zn_film_faults(Structure):
+class zn_film_faults(Record):
     lost: int
     damaged: int
     interlaced: int
@@ -477,7 +490,7 @@ class zn_film_faults(Structure):
 zn_film_faults_fn = CFUNCTYPE(None, c_void_p, c_char_p, POINTER(zn_film_faults))
 
 
-class zn_dataset_build_options(Structure):
+class zn_dataset_build_options(Record):
     inputs: Any
     input_count: int
     output: Optional[Bytes]
@@ -514,7 +527,7 @@ class zn_dataset_build_options(Structure):
     ]
 
 
-class zn_dataset_build_result(Structure):
+class zn_dataset_build_result(Record):
     photos: int
     skipped: int
     pictures: int
@@ -531,7 +544,7 @@ class zn_dataset_build_result(Structure):
     ]
 
 
-class zn_dataset_info_options(Structure):
+class zn_dataset_info_options(Record):
     held_out: int
     threads: int
     skipped: Any
@@ -546,7 +559,7 @@ class zn_dataset_info_options(Structure):
     ]
 
 
-class zn_dataset_info(Structure):
+class zn_dataset_info(Record):
     kind: Optional[Bytes]
     pictures: int
     unreadable: int
@@ -579,7 +592,7 @@ class zn_dataset_info(Structure):
     ]
 
 
-class zn_dataset_sheet_options(Structure):
+class zn_dataset_sheet_options(Record):
     count: int
     side: int
     seed: int
@@ -594,7 +607,7 @@ class zn_dataset_sheet_options(Structure):
     ]
 
 
-class zn_diffae_sampling(Structure):
+class zn_diffae_sampling(Record):
     steps: int
     ddpm: int
     eta: float
@@ -607,7 +620,7 @@ class zn_diffae_sampling(Structure):
     ]
 
 
-class zn_diffae_edit(Structure):
+class zn_diffae_edit(Record):
     attribute: Optional[Bytes]
     imagine: int
     seed: int
@@ -620,7 +633,7 @@ class zn_diffae_edit(Structure):
     ]
 
 
-class zn_corruption(Structure):
+class zn_corruption(Record):
     damage: int
     amount: float
     then: int
@@ -633,7 +646,7 @@ class zn_corruption(Structure):
     ]
 
 
-class zn_scores(Structure):
+class zn_scores(Record):
     psnr: float
     ssim: float
     ms_ssim: float
@@ -656,7 +669,7 @@ class zn_scores(Structure):
     ]
 
 
-class zn_eval_row(Structure):
+class zn_eval_row(Record):
     name: Optional[Bytes]
     damage: Bytes
     width: int
@@ -675,7 +688,7 @@ class zn_eval_row(Structure):
     ]
 
 
-class zn_eval_group(Structure):
+class zn_eval_group(Record):
     damage: Bytes
     pictures: int
     ms: float
@@ -692,7 +705,7 @@ class zn_eval_group(Structure):
     ]
 
 
-class zn_eval_options(Structure):
+class zn_eval_options(Record):
     data: Optional[Bytes]
     compute: Any
     task: int
@@ -725,7 +738,7 @@ class zn_eval_options(Structure):
     ]
 
 
-class zn_eval_result(Structure):
+class zn_eval_result(Record):
     architecture: Bytes
     data: Bytes
     varied: Bytes
@@ -748,7 +761,7 @@ class zn_eval_result(Structure):
     ]
 
 
-class zn_fid_options(Structure):
+class zn_fid_options(Record):
     data: Any
     compute: Any
     skipped: Any
@@ -763,7 +776,7 @@ class zn_fid_options(Structure):
     ]
 
 
-class zn_fid_result(Structure):
+class zn_fid_result(Record):
     fid: float
     images: Any
     _fields_ = [
@@ -772,7 +785,7 @@ class zn_fid_result(Structure):
     ]
 
 
-class zn_gate_row(Structure):
+class zn_gate_row(Record):
     layer: Bytes
     ms: float
     share: float
@@ -785,7 +798,7 @@ class zn_gate_row(Structure):
     ]
 
 
-class zn_gate_result(Structure):
+class zn_gate_result(Record):
     rows: Any
     row_count: int
     pictures: int
@@ -800,7 +813,7 @@ class zn_gate_result(Structure):
     ]
 
 
-class zn_nearest_options(Structure):
+class zn_nearest_options(Record):
     data: Optional[Bytes]
     compute: Any
     skipped: Any
@@ -815,7 +828,7 @@ class zn_nearest_options(Structure):
     ]
 
 
-class zn_neighbour(Structure):
+class zn_neighbour(Record):
     name: Bytes
     distance: float
     _fields_ = [
@@ -824,7 +837,7 @@ class zn_neighbour(Structure):
     ]
 
 
-class zn_diffae_eval_options(Structure):
+class zn_diffae_eval_options(Record):
     data: Optional[Bytes]
     compute: Any
     held_out: int
@@ -863,7 +876,7 @@ class zn_diffae_eval_options(Structure):
     ]
 
 
-class zn_diffae_eval_attribute(Structure):
+class zn_diffae_eval_attribute(Record):
     name: Bytes
     with_: int
     without: int
@@ -890,7 +903,7 @@ class zn_diffae_eval_attribute(Structure):
     ]
 
 
-class zn_diffae_eval_result(Structure):
+class zn_diffae_eval_result(Record):
     trips: zn_eval_result
     attributes: Any
     attribute_count: int
@@ -913,7 +926,7 @@ class zn_diffae_eval_result(Structure):
     ]
 
 
-class zn_generator_files(Structure):
+class zn_generator_files(Record):
     size: int
     model: Optional[Bytes]
     transformer: Optional[Bytes]
@@ -934,7 +947,7 @@ class zn_generator_files(Structure):
     ]
 
 
-class zn_generator_part_info(Structure):
+class zn_generator_part_info(Record):
     size: int
     name: Optional[Bytes]
     path: Optional[Bytes]
@@ -958,7 +971,7 @@ class zn_generator_part_info(Structure):
 zn_generator_part_fn = CFUNCTYPE(None, c_void_p, POINTER(zn_generator_part_info))
 
 
-class zn_generator_about(Structure):
+class zn_generator_about(Record):
     size: int
     width: int
     height: int
@@ -975,7 +988,7 @@ class zn_generator_about(Structure):
     ]
 
 
-class zn_generation_progress(Structure):
+class zn_generation_progress(Record):
     size: int
     stage: int
     fraction: float
@@ -995,7 +1008,7 @@ class zn_generation_progress(Structure):
 zn_generation_fn = CFUNCTYPE(c_int, c_void_p, POINTER(zn_generation_progress))
 
 
-class zn_generation(Structure):
+class zn_generation(Record):
     size: int
     prompt: Optional[Bytes]
     negative: Optional[Bytes]
@@ -1034,7 +1047,7 @@ class zn_generation(Structure):
     ]
 
 
-class zn_generation_defaults(Structure):
+class zn_generation_defaults(Record):
     size: int
     width: int
     height: int
@@ -1053,7 +1066,7 @@ class zn_generation_defaults(Structure):
     ]
 
 
-class zn_calibration(Structure):
+class zn_calibration(Record):
     size: int
     file: Optional[Bytes]
     keep: float
@@ -1068,7 +1081,7 @@ class zn_calibration(Structure):
     ]
 
 
-class zn_generation_report(Structure):
+class zn_generation_report(Record):
     size: int
     tokens: int
     tokens_cut: int
@@ -1103,7 +1116,7 @@ class zn_generation_report(Structure):
     ]
 
 
-class zn_published_file(Structure):
+class zn_published_file(Record):
     url: Optional[Bytes]
     path: Optional[Bytes]
     bytes: int
@@ -1118,7 +1131,7 @@ class zn_published_file(Structure):
     ]
 
 
-class zn_published(Structure):
+class zn_published(Record):
     name: Optional[Bytes]
     description: Optional[Bytes]
     licence: Optional[Bytes]
@@ -1135,7 +1148,7 @@ class zn_published(Structure):
     ]
 
 
-class zn_download_options(Structure):
+class zn_download_options(Record):
     size: int
     url: Optional[Bytes]
     path: Optional[Bytes]
@@ -1156,7 +1169,7 @@ class zn_download_options(Structure):
     ]
 
 
-class zn_download_result(Structure):
+class zn_download_result(Record):
     bytes: int
     resumed: int
     existed: int
@@ -1169,7 +1182,7 @@ class zn_download_result(Structure):
     ]
 
 
-class zn_sample_options(Structure):
+class zn_sample_options(Record):
     seed: int
     steps: int
     compute: Any
@@ -1180,7 +1193,7 @@ class zn_sample_options(Structure):
     ]
 
 
-class zn_train_progress(Structure):
+class zn_train_progress(Record):
     step: int
     steps: int
     stage: Optional[Bytes]
@@ -1213,7 +1226,7 @@ class zn_train_progress(Structure):
     ]
 
 
-class zn_run_options(Structure):
+class zn_run_options(Record):
     data: Optional[Bytes]
     folder: Optional[Bytes]
     from_: Optional[Bytes]
@@ -1246,7 +1259,7 @@ class zn_run_options(Structure):
     ]
 
 
-class zn_train_options(Structure):
+class zn_train_options(Record):
     recipe: Optional[Bytes]
     labels: Optional[Bytes]
     run: zn_run_options
@@ -1259,7 +1272,7 @@ class zn_train_options(Structure):
     ]
 
 
-class zn_train_result(Structure):
+class zn_train_result(Record):
     first: int
     steps: int
     skipped: int
@@ -1290,7 +1303,7 @@ class zn_train_result(Structure):
     ]
 
 
-class zn_distill_options(Structure):
+class zn_distill_options(Record):
     teacher: Optional[Bytes]
     student: Optional[Bytes]
     run: zn_run_options
@@ -1303,7 +1316,7 @@ class zn_distill_options(Structure):
     ]
 
 
-class zn_distill_result(Structure):
+class zn_distill_result(Record):
     first: int
     steps: int
     skipped: int
@@ -1326,7 +1339,7 @@ class zn_distill_result(Structure):
     ]
 
 
-class zn_weight(Structure):
+class zn_weight(Record):
     name: Optional[Bytes]
     dtype: int
     rank: int
@@ -1343,7 +1356,7 @@ class zn_weight(Structure):
     ]
 
 
-class zn_quantisation(Structure):
+class zn_quantisation(Record):
     size: int
     dtype: int
     mlx_bits: int

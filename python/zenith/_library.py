@@ -145,12 +145,18 @@ def text(value: Optional[bytes]) -> str:
     return value.decode(errors="replace") if value else ""
 
 
+def _whole(text: bytes) -> bytes:
+    if b"\0" in text:  # where C would end it
+        raise ValueError(f"{text!r} has a NUL")
+    return text
+
+
 def path_bytes(path: Optional[PathLike]) -> Optional[bytes]:
-    return None if path is None else os.fsencode(path)
+    return None if path is None else _whole(os.fsencode(path))
 
 
 def text_bytes(value: Optional[str]) -> Optional[bytes]:
-    return None if value is None else value.encode()
+    return None if value is None else _whole(value.encode())
 
 
 class Call:

@@ -99,6 +99,8 @@ class Video(Computing):
                     self._run(lib.zn_video_encode, borrowed.pointer, ctypes.byref(clip))
             finally:  # also after a failure of `frames`, so that the next video starts afresh
                 self._run(lib.zn_video_encode_end, ctypes.byref(clip))
+        if not clip:
+            raise ValueError("a video has at least one image")
         return Latent(clip)
 
     def decode(self, latent: Any, *, bits: int = 8) -> Iterator[Image]:

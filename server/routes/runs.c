@@ -195,13 +195,25 @@ static zn_status take_request(const sv_request *r, const sv_form *form, sv_run_r
     return find_data(r, form, q);
 }
 
+/* Of a run that the client gave none. */
+static void free_name(const sv_request *r, const char *recipe, char name[128])
+{
+    char *path = NULL;
+    long long number = time(NULL);
+    do {
+        free(path);
+        snprintf(name, 128, "%.60s-%lld", recipe, number++);
+        path = sv_run_path(runs_of(r), name, "");
+    } while (path);
+}
+
 static int name_run(const sv_request *r, sv_answer *a, const sv_form *form, char name[128])
 {
     const char *given = sv_form_text(form, "name"), *recipe = sv_form_text(form, "recipe");
     if (given && *given)
         snprintf(name, 128, "%s", given);
     else
-        snprintf(name, 128, "%.60s-%lld", sv_run_name_good(recipe) ? recipe : "run", (long long)time(NULL));
+        free_name(r, sv_run_name_good(recipe) ? recipe : "run", name);
     char *path = sv_run_path(runs_of(r), name, "");
     const int good = sv_run_name_good(name), taken = path != NULL;
     free(path);

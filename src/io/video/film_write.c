@@ -45,13 +45,24 @@ void zn_film_drop(zn_film_writer *w)
 }
 
 /* The kind of film that the name says, and an encoder that it can hold. */
+/* Containers that keep times, colours and tags. */
+static bool holds_all(const char *name)
+{
+    static const char *const names[] = { "mp4", "mov", "ipod", "matroska", "webm" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(names[i], name))
+            return true;
+    return false;
+}
+
 static zn_status choose(const char *path, const AVOutputFormat **kind, const AVCodec **codec)
 {
     if (zn_exists(path) && !zn_is_folder(path) && !zn_is_regular(path))
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s: a pipe or device; a video needs a regular file", path);
     *kind = zn_ff.av_guess_format(NULL, path, NULL);
-    if (!*kind || (*kind)->video_codec == AV_CODEC_ID_NONE)
-        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: not the name of a video that FFmpeg can write", path);
+    if (!*kind || !holds_all((*kind)->name))
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: not the name of a video that can be written: .mp4, .mkv, .mov or .webm",
+                       path);
     *codec = zn_ff.avcodec_find_encoder((*kind)->video_codec);
     if (!*codec && zn_ff.avformat_query_codec(*kind, AV_CODEC_ID_MPEG4, FF_COMPLIANCE_NORMAL) == 1)
         *codec = zn_ff.avcodec_find_encoder(AV_CODEC_ID_MPEG4);

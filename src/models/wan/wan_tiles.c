@@ -95,8 +95,20 @@ static int64_t side_at(const zn_wan_tiles *k, zn_shape in, int axis, int64_t beg
     return least(k->side, in.dim[axis] - begin);
 }
 
-size_t zn_wan_tiles_bytes(const zn_wan_tiles *k, zn_shape in, zn_shape out)
+/* A frame that fits into a tile is one. */
+static zn_wan_tiles fit(const zn_wan_tiles *k, zn_shape in, zn_shape out)
 {
+    zn_wan_tiles t = *k;
+    if (k->step > 0 && in.dim[1] <= k->side && in.dim[2] <= k->side) {
+        t.step = t.side;
+        t.out_step = (int)(out.dim[1] > out.dim[2] ? out.dim[1] : out.dim[2]);
+    }
+    return t;
+}
+
+size_t zn_wan_tiles_bytes(const zn_wan_tiles *asked, zn_shape in, zn_shape out)
+{
+    const zn_wan_tiles fitted = fit(asked, in, out), *const k = &fitted;
     const int64_t high = side_at(k, in, 1, 0), wide = side_at(k, in, 2, 0);
     int64_t across = 0; /* of a row of tiles */
     for (int64_t begin = 0; begin < in.dim[2]; begin += k->step)
@@ -105,9 +117,10 @@ size_t zn_wan_tiles_bytes(const zn_wan_tiles *k, zn_shape in, zn_shape out)
                                     2 * out.dim[0] * out.dim[3] * across * (high * out.dim[1] / in.dim[1]));
 }
 
-zn_status zn_wan_tiled(const zn_wan_tiles *k, zn_wan_tile run, void *self, const float *x, zn_shape in, float *y,
+zn_status zn_wan_tiled(const zn_wan_tiles *asked, zn_wan_tile run, void *self, const float *x, zn_shape in, float *y,
                        zn_shape out)
 {
+    const zn_wan_tiles fitted = fit(asked, in, out), *const k = &fitted;
     if (k->step < 1 || k->side < k->step || k->out_step < 1)
         return ZN_FAIL(ZN_EINVALID, "tiles of %d, every %d: too small, or with gaps", k->side, k->step);
     const int64_t columns = (in.dim[2] + k->step - 1) / k->step;

@@ -20,13 +20,14 @@ zn_wan_tiles zn_wan_decode_tiles(int downscale, int side, int step);
 zn_wan_tiles zn_wan_encode_tiles(int downscale, int side, int step);
 
 /* Bytes that zn_wan_tiled takes besides x and y: a tile to compute, and two rows of results. */
-size_t zn_wan_tiles_bytes(const zn_wan_tiles *t, zn_shape in, zn_shape out);
+size_t zn_wan_tiles_bytes(const zn_wan_tiles *asked, zn_shape in, zn_shape out);
 
 /* Computes one tile: x of shape `in` to y of shape `out`, all frames of it. */
 typedef zn_status (*zn_wan_tile)(void *self, const float *x, zn_shape in, float *y, zn_shape out);
 
-/* x [T,H,W,C] of shape `in` to y [T',H',W',C'] of shape `out`; a tile's sides are to each other as the whole ones. */
-ZN_MUST_USE zn_status zn_wan_tiled(const zn_wan_tiles *t, zn_wan_tile run, void *self, const float *x, zn_shape in,
+/* x [T,H,W,C] of shape `in` to y [T',H',W',C'] of shape `out`; a tile's sides are to each other as the whole ones. A
+ * frame that fits into a tile is computed whole. */
+ZN_MUST_USE zn_status zn_wan_tiled(const zn_wan_tiles *asked, zn_wan_tile run, void *self, const float *x, zn_shape in,
                                    float *y, zn_shape out);
 
 #endif

@@ -116,6 +116,28 @@ static void tell_none_held_out(const zn_run *r)
     r->options.remark(r->options.user, sentence);
 }
 
+/* Diffusion models are used on whole images of their size, but trained on crops: of much larger images on parts that
+ * they are never asked for. The first image tells. */
+static void tell_large(const zn_run *r)
+{
+    char sentence[256];
+    zn_image *image;
+    const int size = r->recipe.size;
+    if (r->recipe.task != ZN_RECIPE_DIFFUSE || !r->options.remark || zn_dataset_count(r->set) < 1 ||
+        zn_dataset_read(r->set, 0, &image) != ZN_OK) /* training will say what is wrong with it */
+        return;
+    const int width = image->width, height = image->height / zn_dataset_frames(r->set, 0);
+    zn_image_free(image);
+    if (2 * width <= 3 * size || 2 * height <= 3 * size)
+        return;
+    snprintf(
+        sentence, sizeof sentence,
+        "images such as %.80s (%dx%d) are cut to %dx%d, but the model is used on whole ones: 'zenith dataset build "
+        "--size %d' scales them",
+        zn_dataset_name(r->set, 0), width, height, size, size, size);
+    r->options.remark(r->options.user, sentence);
+}
+
 zn_status zn_run_note_data(zn_run *r)
 {
     char path[ZN_RUN_PATH];
@@ -135,8 +157,10 @@ zn_status zn_run_note_data(zn_run *r)
         r->other_data = !same && was.digest[0] != 0;
         if (r->other_data)
             tell(r, &was, &now);
-        if (!same)
+        if (!same) {
             tell_none_held_out(r);
+            tell_large(r);
+        }
         if (same) { /* the same images elsewhere: the next call finds them there */
             now.step = was.step;
             text.size = last;

@@ -2,7 +2,7 @@
 model=$SOURCE/tests/golden/wan/taew2_1.safetensors
 export ZENITH_MODELS=$PWD/none
 mkdir frames
-for n in 1 2 3 4 5; do makeimage frames/$n.png 192 40 $n; done
+for n in 1 2 3 4 5; do makeimage frames/$n.png 240 40 $n; done
 zenith encode -q -m $model --clip frames -o exact.safetensors
 zenith encode -q -m $model --clip frames --tile 256 --blend -o one.safetensors
 cmp exact.safetensors one.safetensors && echo 'one tile: the same latent'
