@@ -510,6 +510,15 @@ class Errors(Case):
             zenith.DiffAE("diffae-faces", precision="fp8")
         with self.assertRaisesRegex(ValueError, "precision must be one of f32, bf16, f16, int8, fp8, not 'half'"):
             zenith.Codec("random:taesd", precision="half")
+        for number in ({"threads": 2**32 + 1}, {"memory": -1}, {"tile": 2**32 + 64}):
+            with self.assertRaisesRegex(ValueError, f"{next(iter(number))}: .* is out of range"):
+                zenith.Codec("random:taesd", **number)
+        with self.assertRaisesRegex(ValueError, "has a NUL"):
+            zenith.Codec("random:taesd\0x")
+        with self.assertRaisesRegex(ValueError, "at least one image"):
+            zenith.Video("random:taesd").encode([])
+        with self.assertRaisesRegex(TypeError, "a list of texts"):
+            zenith.Generator.generate_batch(None, "a red fox")
 
     def test_closed(self):
         with zenith.Codec("random:taesd") as codec:

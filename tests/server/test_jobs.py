@@ -352,6 +352,18 @@ def test_second_interrupt():
     os.close(side)
 
 
+def test_grace_ends_with_an_answer():
+    other, answers = Server("--grace", "1"), []
+    body = {"task": "generate", "prompt": "fox", "options": dict(TINY, steps=1000, size=256)}
+    ask = threading.Thread(target=lambda: answers.append(other.json("POST", "/api/jobs?wait=1", body)))
+    ask.start()
+    wait_for("the start", lambda: [j for j in other.json("GET", "/api/jobs")["jobs"] if j["state"] == "running"])
+    other.process.send_signal(signal.SIGTERM)
+    ask.join()
+    same(answers[0]["state"], "cancelled", "the job of a client that waits")
+    same(other.process.wait(SLOW), 0, "the end")
+
+
 def test_end():
     """Finishes what was promised: a job that was queued before the signal is answered."""
     answers = []
@@ -368,4 +380,4 @@ def test_end():
 
 
 main(test_bytes, test_diffusion_and_video, test_films, test_json_inputs, test_upscale, test_profile, test_events, test_cancel_and_turns, test_dropped_connection, test_errors,
-     test_system, test_first_event_is_quick, test_second_interrupt, test_end)
+     test_system, test_first_event_is_quick, test_second_interrupt, test_grace_ends_with_an_answer, test_end)

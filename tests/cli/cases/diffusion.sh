@@ -9,6 +9,9 @@ train latent.yaml --from auto -o latent
 train classifier.yaml --from auto --labels labels.csv -o classifier
 steps="--model auto --encode-steps 10 --steps 5"
 
+mkdir large && makeimage large/1.png 200 120 1 && makeimage large/2.png 200 120 2
+zenith train auto.yaml --data large -o cut 2>&1 >/dev/null | grep -o 'images such as.*'
+
 # A picture of another size is fitted; the figures are those against what the model sees of it.
 zenith reconstruct photo.jpg $steps -o r.png >text || exit 1
 cut -c1-15 text

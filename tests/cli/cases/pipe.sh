@@ -58,3 +58,7 @@ mkdir folder
 zenith encode --model random:taesd - -o folder <a.png 2>/dev/null | sed 's/  [0-9].*//'
 zenith decode $model a.safetensors -o - >/dev/full
 echo "full $?"
+# Also of a result that is smaller than the buffer of standard output, before which a remark comes.
+makeimage tiny.png 8 8 && zenith encode -q $model tiny.png -o tiny.safetensors
+zenith decode $model tiny.safetensors -o - >/dev/full 2>/dev/null
+echo "full $?"
