@@ -229,7 +229,7 @@ static zn_status work(zn_evaluation *v)
     stage(v, 0.1, 0.5);
     ZN_TRY(trip_all(v, ZN_TRIP_INVERTED));
     stage(v, 0.5, 0.6);
-    if (zn_diffae_width(v->net))
+    if (zn_diffae_width(v->net) && !zn_diffae_is_direct(v->net)) /* else there is no other noise */
         ZN_TRY(trip_all(v, ZN_TRIP_RANDOM));
     stage(v, 0.6, 0.8);
     ZN_TRY(zn_evaluate_attributes(v));
