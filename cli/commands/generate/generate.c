@@ -476,45 +476,13 @@ static int make_one(void *self, int i, json *object)
     return failed;
 }
 
-/* ---- FP8: measuring instead of an image ---- */
-
-static void report_layer(void *self, const char *layer, double error, int kept)
-{
-    facts *f = self;
-    if (!f->json) {
-        say("%s  %.2e%s\n", layer, error, kept ? "  bf16" : "");
-        return;
-    }
-    json_open(&f->out, NULL, '{');
-    json_text(&f->out, "layer", layer);
-    json_real(&f->out, "error", error);
-    json_bool(&f->out, "kept", kept);
-    json_close(&f->out, '}');
-}
+/* ---- measuring instead of an image ---- */
 
 static int calibrate(work *w)
 {
-    facts f;
-    const zn_calibration c = { .size = sizeof c,
-                               .file = *w->o->calibrate ? w->o->calibrate : NULL,
-                               .keep = w->o->share,
-                               .visit = w->o->quiet && !w->o->json ? NULL : report_layer,
-                               .user = &f };
     parameters_set(&w->p.prompt, w->prompts.items[0]);
     zn_generation request = request_of(w);
-    if (!w->o->guidance)
-        request.guidance = ZN_GUIDANCE_NONE; /* not the model's own: it cannot be measured */
-    facts_begin(&f, w->o->json);
-    if (f.json)
-        json_open(&f.out, "layers", '[');
-    const zn_status measured = zn_generator_calibrate(w->generator, &request, &c);
-    progress_erase();
-    if (measured != ZN_OK)
-        complain("%s", zn_error_text());
-    if (f.json)
-        json_close(&f.out, ']');
-    facts_end(&f);
-    return measured == ZN_OK ? 0 : EXIT_FAILURE;
+    return generate_calibrate(w->o, w->generator, &request);
 }
 
 /* ---- all of them ---- */

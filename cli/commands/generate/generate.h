@@ -29,6 +29,11 @@ const char *generate_input(const char *name);
  * the model. Sets the size in *p. The caller frees the images in any case. */
 int generate_images(const options *o, parameters *p, zn_image **image, zn_image **mask);
 
+/* Measures layers with the prompt of the request and reports them. Returns 0, or an exit status after reporting an
+ * error.
+ */
+int generate_calibrate(const options *o, zn_generator *generator, zn_generation *request);
+
 /* Checks -o, --format and --preview for this number of images. */
 int generate_check_output(const options *o, const parameters *p, int count);
 /* Path of image i of count, which the caller frees; NULL: it is not written. */
