@@ -12,13 +12,12 @@
 extern const zn_conv_kernel ZN_KERNEL(conv_small2), ZN_KERNEL(conv_small4);
 
 /* tile, in what follows: 2 or 4, a compile-time constant. */
+#define SIDE(tile)   ((tile) + 2)
+#define POINTS(tile) (SIDE(tile) * SIDE(tile))
 enum { MOST_TILE = 4, MOST_SIDE = 6, BLOCK_MOST = 60, BLOCK_LEAST = 6, GROUP = 128 };
 static const int64_t block_floats = 1 << 20; /* of inputs of a block, transformed */
 
 static int least(int64_t a, int64_t b) { return (int)(a < b ? a : b); }
-#define SIDE(tile)   ((tile) + 2)
-#define POINTS(tile) (SIDE(tile) * SIDE(tile))
-
 static int ceil_div(int64_t a, int64_t b) { return (int)((a + b - 1) / b); }
 
 typedef struct plan {
