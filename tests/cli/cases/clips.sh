@@ -57,8 +57,7 @@ for step in 1 2 3; do
     [[ -e again/recipe.yaml ]] && set -- --resume || set -- vae.yaml
     zenith train "$@" --data clips.lmdb -o again -q -t $step >/dev/null 2>&1 &
     until [[ -e again/checkpoint.safetensors && $(grep -ao '"step":"[0-9]*"' again/checkpoint.safetensors) == '"step":"'[$step-9]* ]] || ! kill -0 $! 2>/dev/null; do sleep 0.05; done
-    kill -KILL $! 2>/dev/null
-    { wait $!; } 2>/dev/null
+    { kill -KILL $!; wait $!; } 2>/dev/null # together, or the shell may tell of the end between them
 done
 zenith train --resume --data clips.lmdb -o again -q >/dev/null
 for file in checkpoint model; do cmp vae/$file.safetensors again/$file.safetensors; done
@@ -87,8 +86,7 @@ wan2d="--set width=4 --set size=32 --set batch=2 --set checkpoint_every=1 --set 
 zenith train wan2d --data frames -o one --steps 3 $wan2d -q >/dev/null
 zenith train wan2d --data frames -o two --steps 3 $wan2d -q >/dev/null 2>&1 &
 until [[ -e two/checkpoint.safetensors ]]; do sleep 0.05; done
-kill -KILL $! 2>/dev/null
-{ wait $!; } 2>/dev/null
+{ kill -KILL $!; wait $!; } 2>/dev/null
 zenith train --resume --data frames -o two -q >/dev/null
 for file in checkpoint model; do cmp one/$file.safetensors two/$file.safetensors; done
 grep -oE '"loss/[a-z0-9]*"' one/metrics.jsonl

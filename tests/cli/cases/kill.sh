@@ -23,8 +23,7 @@ go_on() {
 }
 kill_after() {
     sleep "$2"
-    kill -KILL $1 2>/dev/null
-    { wait $1; } 2>/dev/null
+    { kill -KILL $1; wait $1; } 2>/dev/null # together, or the shell may tell of the end between them
 }
 zenith train recipe.yaml -q --data pictures -o whole >/dev/null || exit 1
 
