@@ -150,7 +150,7 @@ static zn_status decode_latent(session *s, const job *item, const zn_latent *lat
                                size_t size)
 {
     const options *o = s->o;
-    const zn_image_write_options writing = { .quality = o->quality, .lossless = o->lossless };
+    const zn_image_write_options writing = { .quality = o->quality, .lossless = o->lossless, .threads = o->threads };
     zn_image *image = NULL;
     if (s->diffusion && (latent->frames > 1 || latent->width != 1 || latent->height != 1)) {
         complain("%s: a condition of %s is a latent of 1x1, and this one is %dx%d", item->input, s->info->architecture,

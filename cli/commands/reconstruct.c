@@ -151,7 +151,9 @@ static zn_status travel(session *s, const char *input, trip *t)
 
 static zn_status write_result(const options *o, const char *path, const char *kind, const trip *t)
 {
-    const zn_image_write_options writing = { .quality = o->quality, .lossless = o->lossless, .metadata = &t->metadata };
+    const zn_image_write_options writing = {
+        .quality = o->quality, .lossless = o->lossless, .threads = o->threads, .metadata = &t->metadata
+    };
     return write_image(path, kind, t->picture, &writing);
 }
 

@@ -115,9 +115,11 @@ static zn_status restore(session *s, const job *item, work_of *w)
         status = zn_image_compare(w->damaged, w->restored, &w->change);
     if (status == ZN_OK && o->compare)
         status = zn_image_side_by_side(w->damaged, w->restored, &w->picture);
-    const zn_image_write_options writing = {
-        .quality = o->quality, .lossless = o->lossless, .alpha = w->alpha, .metadata = &w->metadata
-    };
+    const zn_image_write_options writing = { .quality = o->quality,
+                                             .lossless = o->lossless,
+                                             .alpha = w->alpha,
+                                             .metadata = &w->metadata,
+                                             .threads = o->threads };
     return status == ZN_OK ? write_image(item->output, item->kind, w->picture, &writing) : status;
 }
 

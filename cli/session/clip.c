@@ -264,7 +264,7 @@ zn_status decode_clip(session *s, const job *item, const zn_latent *latent, json
     const options *o = s->o;
     album a = { .s = s,
                 .item = item,
-                .writing = { .quality = o->quality, .lossless = o->lossless },
+                .writing = { .quality = o->quality, .lossless = o->lossless, .threads = o->threads },
                 .expected = 1 + (latent->frames - 1) * clip_step(s->info),
                 .base = s->bar.base,
                 .scale = s->bar.scale };

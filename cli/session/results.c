@@ -81,9 +81,10 @@ int results_begin(results *r, const options *o, int expected, int columns, unsig
 {
     if (!columns)
         columns = expected <= STRIP ? expected : (int)ceil(sqrt(expected));
-    *r = (results){
-        .o = o, .writing = { .quality = o->quality, .lossless = o->lossless }, .expected = expected, .columns = columns
-    };
+    *r = (results){ .o = o,
+                    .writing = { .quality = o->quality, .lossless = o->lossless, .threads = o->threads },
+                    .expected = expected,
+                    .columns = columns };
     const int status = check_output(r, kinds);
     if (!status && !r->folder) {
         r->pictures = must_alloc(NULL, (size_t)expected * sizeof *r->pictures);

@@ -220,12 +220,14 @@ class zn_image_write_options(Record):
     alpha: Any
     metadata: Any
     subsampling: int
+    threads: int
     _fields_ = [
         ("quality", c_int),
         ("lossless", c_int),
         ("alpha", POINTER(zn_image)),
         ("metadata", POINTER(zn_image_metadata)),
         ("subsampling", c_int),
+        ("threads", c_int),
     ]
 
 

@@ -32,9 +32,11 @@ zn_status sv_write_image(sv_job *job, const char *name, const zn_image *image, c
 {
     const char *extension;
     ZN_TRY(sv_image_extension(job, &extension));
-    const zn_image_write_options writing = {
-        .quality = job->o.quality, .lossless = job->o.lossless, .alpha = alpha, .metadata = metadata
-    };
+    const zn_image_write_options writing = { .quality = job->o.quality,
+                                             .lossless = job->o.lossless,
+                                             .alpha = alpha,
+                                             .metadata = metadata,
+                                             .threads = job->o.threads };
     ZN_TRY(zn_image_write(sv_job_new_result(job, name, extension), image, &writing));
     return sv_job_keep_result(job, image->width, image->height);
 }

@@ -369,7 +369,9 @@ static zn_status write_result(work *w, const char *path, const made *m)
 {
     const options *o = w->o;
     zn_image_metadata metadata = { .parameters = o->strip ? NULL : text_of(w, &m->report) };
-    const zn_image_write_options writing = { .quality = o->quality, .lossless = o->lossless, .metadata = &metadata };
+    const zn_image_write_options writing = {
+        .quality = o->quality, .lossless = o->lossless, .threads = o->threads, .metadata = &metadata
+    };
     const char *kind = path && !strcmp(path, STANDARD_OUTPUT) ? generate_kind(o) : path;
     const zn_status status = path ? write_image(path, kind, m->image, &writing) : ZN_OK;
     free(metadata.parameters);

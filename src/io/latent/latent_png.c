@@ -103,7 +103,7 @@ zn_status zn_latent_png_write(const zn_latent *z, const char *path)
     }
     ZN_TRY_DONE(zn_raster_alloc(&raster, z->width, z->height, 8, CHANNELS));
     ZN_TRY_DONE(to_samples(z, path, raster.pixels));
-    ZN_TRY_DONE(zn_png_write_stored(&raster, text, known.count, 0, &bytes));
+    ZN_TRY_DONE(zn_png_write_stored(&raster, text, known.count, 0, 1, &bytes));
     status = zn_file_write(path, bytes.data, bytes.size);
 done:
     zn_raster_free(&raster);

@@ -192,6 +192,7 @@ static zn_status check(builder *b)
     zn_dataset_build_options *o = &b->o;
     o->size = o->size ? o->size : SIZE;
     o->format = o->format ? o->format : "jpeg";
+    o->write.threads = 1; /* each photo has one already */
     o->write.quality = o->write.quality ? o->write.quality : QUALITY;
     if (o->size < 1 || o->size > MAX_SIZE)
         return ZN_FAIL(ZN_EINVALID, "a size of %d is not in 1..%d", o->size, MAX_SIZE);

@@ -20,8 +20,9 @@ typedef struct zn_png_text {
     const char *key, *value;
 } zn_png_text;
 
-/* Appends a PNG with these samples and entries. With colours non-zero the file is marked as sRGB. */
+/* Appends a PNG with these samples and entries. With colours non-zero the file is marked as sRGB. threads: as in
+ * zn_image_write_options. */
 ZN_MUST_USE zn_status zn_png_write_stored(const zn_raster *raster, const zn_png_text *text, int count, int colours,
-                                          zn_bytes *out);
+                                          int threads, zn_bytes *out);
 
 #endif

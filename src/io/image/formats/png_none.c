@@ -9,8 +9,9 @@ zn_status zn_png_read_stored(const zn_source *source, int64_t max_pixels, zn_png
     return ZN_FAIL(ZN_EUNSUPPORTED, "%s: this build cannot read PNG", source->name);
 }
 
-zn_status zn_png_write_stored(const zn_raster *raster, const zn_png_text *text, int count, int colours, zn_bytes *out)
+zn_status zn_png_write_stored(const zn_raster *raster, const zn_png_text *text, int count, int colours, int threads,
+                              zn_bytes *out)
 {
-    (void)raster, (void)text, (void)count, (void)colours, (void)out;
+    (void)raster, (void)text, (void)count, (void)colours, (void)threads, (void)out;
     return ZN_FAIL(ZN_EUNSUPPORTED, "this build cannot write PNG");
 }
