@@ -86,14 +86,15 @@ static zn_status predict(void *self, const float *x, int step, bool unwanted, fl
     return zn_denoiser_predict(r->denoiser, x, step, unwanted, out);
 }
 
-/* The image after this step or, where a thread makes it during the next one, after the step before, NULL at first. */
-static zn_status look(zn_generator_images *r, zn_image **image)
+/* The image after this step or, where a thread makes it during the next one, after the step before, NULL at first. No
+ * thread begins one after the last step: there the image itself comes sooner. */
+static zn_status look(zn_generator_images *r, bool last, zn_image **image)
 {
     const bool later = zn_preview_has_thread(r->preview);
     if (!later)
         ZN_TRY(zn_preview_begin(r->preview, r->seen));
     ZN_TRY(zn_preview_end(r->preview, image));
-    const zn_status status = later ? zn_preview_begin(r->preview, r->seen) : ZN_OK;
+    const zn_status status = later && !last ? zn_preview_begin(r->preview, r->seen) : ZN_OK;
     if (status != ZN_OK)
         zn_image_free(*image);
     return status;
@@ -107,7 +108,7 @@ static zn_status finish_step(void *self, int step, float *x, const float *out)
     zn_image *image = NULL;
     if (r->preview) {
         zn_flow_estimate(x, out, r->sigma[step + 1], r->seen->data, size);
-        ZN_TRY(look(r, &image));
+        ZN_TRY(look(r, step + 1 == r->request->steps, &image));
     }
     for (int i = 0; i < r->together; i++) {
         const zn_generator_image *s = &r->samples[r->begun + i];
@@ -134,18 +135,6 @@ static zn_status start_preview(zn_generator_images *r)
     if (zn_preview_end(r->preview, &left) == ZN_OK)
         zn_image_free(left);
     return ZN_OK;
-}
-
-/* The last preview, which no step is computed after. */
-static zn_status end_preview(zn_generator_images *r)
-{
-    zn_image *image;
-    if (!r->preview)
-        return ZN_OK;
-    ZN_TRY(zn_preview_end(r->preview, &image));
-    const int cancel = image && zn_images_tell(r, 0, image);
-    zn_image_free(image);
-    return cancel ? ZN_FAIL(ZN_ECANCELLED, "cancelled") : ZN_OK;
 }
 
 static zn_status sample_flow(zn_generator_images *r)
@@ -237,7 +226,6 @@ static zn_status take_steps_together(zn_generator_images *r, zn_transformer *t)
     if (r->calibration)
         r->parts *= zn_denoiser_trials(r->denoiser) + 1;
     ZN_TRY(sample_flow(r));
-    ZN_TRY(end_preview(r));
     for (int i = 0; i < r->together; i++) {
         zn_generation_report *report = &r->samples[r->begun + i].report;
         report->peak_bytes = (double)t->plan.bytes;
