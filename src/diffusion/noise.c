@@ -1,9 +1,11 @@
 /* Noise of PyTorch's generators: uniform numbers from MT19937 or Philox, normal ones by Box and Muller. */
 #include "diffusion/noise.h"
 
+#include "base/threads.h"
+
 #include <math.h>
 
-enum { N = ZN_MT_WORDS, M = 397, GROUP = 16 };
+enum { N = ZN_MT_WORDS, M = 397, GROUP = 16, GROUPS_AT_ONCE = 256 };
 
 static const double two_pi = 6.283185307179586;
 
@@ -68,7 +70,13 @@ static float normal(zn_torch_noise *n)
     return (float)(r * cos(angle));
 }
 
-void zn_torch_noise_fill(zn_torch_noise *n, float *out, int64_t count)
+static void transform(const void *out, zn_range groups)
+{
+    for (int64_t i = groups.begin; i < groups.end; i++)
+        box_muller(*(float *const *)out + i * GROUP);
+}
+
+void zn_torch_noise_fill(zn_torch_noise *n, float *out, int64_t count, zn_pool *pool)
 {
     if (count < GROUP) {
         for (int64_t i = 0; i < count; i++)
@@ -77,8 +85,10 @@ void zn_torch_noise_fill(zn_torch_noise *n, float *out, int64_t count)
     }
     for (int64_t i = 0; i < count; i++)
         out[i] = uniform(n);
-    for (int64_t i = 0; i + GROUP <= count; i += GROUP)
-        box_muller(out + i);
+    if (pool)
+        zn_pool_run(pool, count / GROUP, GROUPS_AT_ONCE, transform, &out, NULL, 0);
+    else
+        transform(&out, (zn_range){ 0, count / GROUP, NULL });
     if (count % GROUP) { /* the last sixteen anew, over what some of them were */
         float *last = out + count - GROUP;
         for (int i = 0; i < GROUP; i++)

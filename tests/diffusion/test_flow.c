@@ -23,8 +23,8 @@ static void right_answers_lead_to_the_image(void **state)
     float image[COUNT], noise[COUNT], out[COUNT], x[COUNT], seen[COUNT], sigma[9];
     zn_torch_noise n;
     zn_torch_noise_seed(&n, 1);
-    zn_torch_noise_fill(&n, image, COUNT);
-    zn_torch_noise_fill(&n, noise, COUNT);
+    zn_torch_noise_fill(&n, image, COUNT, NULL);
+    zn_torch_noise_fill(&n, noise, COUNT, NULL);
     for (int i = 0; i < COUNT; i++)
         out[i] = image[i] - noise[i];
     zn_flow_sigmas(8, 3, sigma);
@@ -130,13 +130,13 @@ static void noise_has_a_state(void **state)
     float a[4], b[4], many[20000];
     zn_torch_noise n;
     zn_torch_noise_seed(&n, 7);
-    zn_torch_noise_fill(&n, a, 4);
+    zn_torch_noise_fill(&n, a, 4, NULL);
     zn_torch_noise_seed(&n, 7);
-    zn_torch_noise_fill(&n, b, 1); /* the second number of the pair waits for the next call */
-    zn_torch_noise_fill(&n, b + 1, 3);
+    zn_torch_noise_fill(&n, b, 1, NULL); /* the second number of the pair waits for the next call */
+    zn_torch_noise_fill(&n, b + 1, 3, NULL);
     assert_memory_equal(a, b, sizeof a);
     zn_torch_noise_seed(&n, 7 + (1ull << 32)); /* high bits do not count here */
-    zn_torch_noise_fill(&n, b, 4);
+    zn_torch_noise_fill(&n, b, 4, NULL);
     assert_memory_equal(a, b, sizeof a);
     zn_torch_cuda_noise(7, 0, a, 4);
     zn_torch_cuda_noise(7, 1, b, 4);
@@ -164,7 +164,7 @@ static void rotary_positions(void **state)
         turned[TOKENS * HEADS * WIDTH];
     zn_torch_noise n;
     zn_torch_noise_seed(&n, 2);
-    zn_torch_noise_fill(&n, x, TOKENS * HEADS * WIDTH);
+    zn_torch_noise_fill(&n, x, TOKENS * HEADS * WIDTH, NULL);
     for (int i = 0; i < TOKENS * 2; i++)
         back[i] = -there[i];
     zn_rope_table(&axes, there, TOKENS, cosines, sines);

@@ -47,10 +47,10 @@ static zn_status check_noise(golden *g, const char *name, const zn_weight *w)
     if (strncmp(name, "cuda", 4) == 0) {
         zn_torch_cuda_noise(number, 0, x, count);
     } else if (strstr(name, ".second_call")) {
-        zn_torch_noise_fill(&n, x, count / 2);
-        zn_torch_noise_fill(&n, x + count / 2, count - count / 2);
+        zn_torch_noise_fill(&n, x, count / 2, NULL);
+        zn_torch_noise_fill(&n, x + count / 2, count - count / 2, NULL);
     } else {
-        zn_torch_noise_fill(&n, x, count);
+        zn_torch_noise_fill(&n, x, count, NULL);
     }
     const zn_status status = golden_compare_within(g, name, x, ZN_SHAPE(count), 5e-6);
     zn_free(x);

@@ -191,15 +191,52 @@ typedef struct window {
     int64_t y, x, height, width;
 } window;
 
+/* Rows of a rectangle, which threads read or write. */
+typedef struct copying {
+    const zn_runner_io *io;
+    zn_region region;
+    float *read; /* NULL: write */
+    const float *write;
+    size_t stride;
+} copying;
+
+static void copy_rows(const void *args, zn_range rows)
+{
+    const copying *c = args;
+    zn_region part = c->region;
+    part.y += (int)rows.begin;
+    part.height = (int)(rows.end - rows.begin);
+    if (c->read)
+        c->io->read(c->io->from, part, c->read + (size_t)rows.begin * c->stride);
+    else
+        c->io->write(c->io->to, part, c->write + (size_t)rows.begin * c->stride, c->stride);
+}
+
+static void copy_all(const zn_runner *r, const copying *c)
+{
+    enum { FLOATS = 1 << 16 }; /* of a piece */
+    zn_pool_run(r->options.pool, c->region.height, 1 + (int64_t)(FLOATS / c->stride), copy_rows, c, NULL, 0);
+}
+
+static void read_region(const zn_runner *r, const zn_stage *st, const zn_runner_io *io, zn_region region, float *to)
+{
+    copy_all(r, &(copying){ io, region, .read = to, .stride = (size_t)region.width * (size_t)zn_channels(st->input) });
+}
+
+static void write_region(const zn_runner *r, const zn_runner_io *io, zn_region region, const float *from, size_t stride)
+{
+    copy_all(r, &(copying){ io, region, .write = from, .stride = stride });
+}
+
 static zn_status run_tile(zn_runner *r, zn_stage *st, const window *w, const zn_runner_io *io)
 {
     const size_t stride = (size_t)(st->output->shape.dim[2] * st->output->shape.dim[3]);
-    io->read(io->from, (zn_region){ (int)w->in_x, (int)w->in_y, (int)st->x.window, (int)st->y.window },
-             st->input->data);
+    read_region(r, st, io, (zn_region){ (int)w->in_x, (int)w->in_y, (int)st->x.window, (int)st->y.window },
+                st->input->data);
     ZN_TRY(run_window(r, st, st->flops));
     const float *from =
         st->output->data + (size_t)(w->y - w->out_y) * stride + (size_t)((w->x - w->out_x) * st->output->shape.dim[3]);
-    io->write(io->to, (zn_region){ (int)w->x, (int)w->y, (int)w->width, (int)w->height }, from, stride);
+    write_region(r, io, (zn_region){ (int)w->x, (int)w->y, (int)w->width, (int)w->height }, from, stride);
     return ZN_OK;
 }
 
@@ -210,12 +247,12 @@ static zn_status run_bands(zn_runner *r, zn_stage *st, const window *w, const zn
         int64_t first, rows;
         float *fresh = zn_bands_input(st->bands, i, &first, &rows);
         if (rows)
-            io->read(io->from, (zn_region){ (int)w->in_x, (int)first, (int)st->x.window, (int)rows }, fresh);
+            read_region(r, st, io, (zn_region){ (int)w->in_x, (int)first, (int)st->x.window, (int)rows }, fresh);
         zn_bands_begin(st->bands, i);
         ZN_TRY(run_window(r, st, zn_bands_band_flops(st->bands, i)));
         const float *from = zn_bands_output(st->bands, i, &first, &rows);
-        io->write(io->to, (zn_region){ (int)w->x, (int)first, (int)w->width, (int)rows },
-                  from + (w->x - w->out_x) * channels, (size_t)(st->output->shape.dim[2] * channels));
+        write_region(r, io, (zn_region){ (int)w->x, (int)first, (int)w->width, (int)rows },
+                     from + (w->x - w->out_x) * channels, (size_t)(st->output->shape.dim[2] * channels));
     }
     return ZN_OK;
 }

@@ -18,7 +18,8 @@ typedef struct graph_run {
     zn_exec *exec;
     zn_ahead ahead;
     zn_node *in, *out;
-    zn_node *modulation, *caption; /* of a step: its other inputs */
+    zn_node *modulation, *caption;      /* of a step: its other inputs */
+    const struct caption_tokens *holds; /* what is in caption; NULL: nothing, or what has changed since */
 } graph_run;
 
 typedef struct caption_tokens {
@@ -216,6 +217,7 @@ static bool shares_graph(const zn_denoiser *d) { return !d->guided || d->caption
 zn_status zn_denoiser_begin(zn_denoiser *d, const zn_denoiser_image *image)
 {
     d->image = *image;
+    d->step[0].holds = d->step[1].holds = NULL;
     d->image.samples = image->samples ? image->samples : 1;
     d->image.wanted = d->image.unwanted = NULL;
     d->guided = image->unwanted;
@@ -258,14 +260,16 @@ zn_status zn_denoiser_predict(void *denoiser, const float *x, int step, bool unw
 {
     zn_denoiser *d = denoiser;
     const caption_tokens *c = &d->caption[unwanted];
-    const graph_run *r = &d->step[unwanted && !shares_graph(d)];
+    graph_run *r = &d->step[unwanted && !shares_graph(d)];
     const size_t count = (size_t)zn_shape_count(r->in->shape);
     const size_t width = (size_t)zn_channels(r->modulation);
     if (step < d->first || step >= d->first + d->count)
         ZN_TRY(modulate(d, step));
     memcpy(r->in->data, x, sizeof *x * count);
     memcpy(r->modulation->data, d->rows + (size_t)(step - d->first) * width, sizeof *x * width);
-    memcpy(r->caption->data, c->data, sizeof *x * (size_t)zn_shape_count(r->caption->shape));
+    if (r->holds != c)
+        memcpy(r->caption->data, c->data, sizeof *x * (size_t)zn_shape_count(r->caption->shape));
+    r->holds = c;
     ZN_TRY(zn_exec_run(r->exec));
     ZN_TRY(zn_exec_check_finite(r->exec));
     memcpy(out, r->out->data, sizeof *out * count);

@@ -140,8 +140,8 @@ static zn_status fit_to_decoder(zn_preview *p, zn_generator *g)
     ZN_TRY_DONE(zn_alloc_for("a preview", sizeof *coarse * squares * channels, (void **)&coarse));
     ZN_TRY_DONE(zn_latent_new(FIT_SIDE, FIT_SIDE, p->channels, &z));
     zn_torch_noise_seed(&n, 0);
-    zn_torch_noise_fill(&n, coarse, (int64_t)(squares * channels));
-    zn_torch_noise_fill(&n, z->data, (int64_t)(cells * channels));
+    zn_torch_noise_fill(&n, coarse, (int64_t)(squares * channels), NULL);
+    zn_torch_noise_fill(&n, z->data, (int64_t)(cells * channels), NULL);
     for (size_t i = 0; i < cells; i++) {
         const size_t square = i / FIT_SIDE / FIT_SQUARE * (FIT_SIDE / FIT_SQUARE) + i % FIT_SIDE / FIT_SQUARE;
         for (size_t c = 0; c < channels; c++)

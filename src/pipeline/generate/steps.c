@@ -24,7 +24,7 @@ static zn_status draw_noise(const zn_generator_images *r, const zn_generator_ima
     float *planes;
     ZN_TRY(zn_alloc_for("noise", sizeof *planes * (size_t)count, (void **)&planes));
     zn_torch_noise_seed(&n, s->request->seed);
-    zn_torch_noise_fill(&n, planes, count);
+    zn_torch_noise_fill(&n, planes, count, r->g->compute.pool);
     for (int64_t i = 0; i < pixels; i++)
         for (int64_t c = 0; c < channels; c++)
             noise[i * channels + c] = planes[c * pixels + i];
