@@ -411,7 +411,7 @@ static void check_heavy_up(uint32_t cpu)
 {
     const zn_conv_wish wish = { .math = ZN_PRECISION_F32, .cpu = cpu, .whole = true };
     zn_conv_wish lean = wish, cut = wish;
-    lean.lean = true;
+    lean.lean = 2;
     cut.whole = false;
     const zn_conv_shape small = conv_shape(1, 8, 8, 512, 512, 3, 1, 1, true);
     const zn_conv_shape large = conv_shape(1, 64, 64, 512, 512, 3, 1, 1, true);
@@ -421,6 +421,25 @@ static void check_heavy_up(uint32_t cpu)
         conv_fail(k->name, &small, "heavy weights are transformed for few pixels");
     if (k == same || zn_conv_choose(&small, cut) == k || zn_conv_choose(&small, lean) == k)
         conv_fail(k->name, &large, "chosen for a large map, for bands of rows or for little memory");
+    lean.lean = 1;
+    if (zn_conv_choose(&large, lean) != k)
+        conv_fail(k->name, &large, "not chosen where twice the weights have room");
+}
+
+/* The less memory packed weights may take, the fewer they are, and the more is multiplied. */
+static void check_lean(uint32_t cpu)
+{
+    const zn_conv_shape s = conv_shape(1, 60, 104, 512, 512, 3, 1, 1, false);
+    const size_t weights = sizeof(float) * 9 * 512 * 512;
+    const zn_conv_kernel *k[3];
+    for (int level = 0; level < 3; level++) {
+        k[level] = zn_conv_choose(&s, (zn_conv_wish){ .math = ZN_PRECISION_F32, .cpu = cpu, .lean = level });
+        if (level && (k[level]->packed_bytes(&s) > k[level - 1]->packed_bytes(&s) ||
+                      k[level]->flops(&s) < k[level - 1]->flops(&s)))
+            conv_fail(k[level]->name, &s, "takes more memory or less time than with more memory");
+    }
+    if (k[1]->packed_bytes(&s) > 2 * weights || k[2]->packed_bytes(&s) > weights)
+        conv_fail(k[1]->name, &s, "takes more than its memory");
 }
 
 int main(int argc, char **argv)
@@ -439,6 +458,7 @@ int main(int argc, char **argv)
     if (!*filter) {
         check_networks(cpu);
         check_heavy_up(cpu);
+        check_lean(cpu);
         check_heavy_weights(cpu);
     }
     char text[96];

@@ -90,17 +90,24 @@ static zn_status refuse(const zn_clip_work *w, size_t need, size_t capacity)
                    height, least, w->options->device ? "device" : "machine", (double)capacity / MIB);
 }
 
-/* Makes the weights of the stage that takes most lean, one stage after the other, until the plan fits or gains nothing.
- */
+/* Makes the weights of the stage that takes most leaner, one stage after the other, until the plan fits or gains
+ * nothing. */
 static zn_status slim(zn_clip_work *w, int first_frames, int later_frames, size_t wanted, zn_clip_plan *best)
 {
-    while (total(w, best) > wanted && !(best->lean >> best->peak & 1)) {
-        zn_clip_plan p = { .turns = true, .lean = w->lean = best->lean | 1u << best->peak };
-        ZN_TRY(divide(w, later_frames, &p));
-        ZN_TRY(measure(w, first_frames, later_frames, &p));
-        if (total(w, &p) >= total(w, best))
-            break;
-        *best = p;
+    enum { LEANEST = 2 };
+    bool gains = true;
+    while (total(w, best) > wanted && gains) {
+        const int shift = 2 * best->peak;
+        const unsigned lean = best->lean;
+        gains = false;
+        for (unsigned level = (lean >> shift & 3) + 1; level <= LEANEST && !gains; level++) {
+            zn_clip_plan p = { .turns = true, .lean = w->lean = (lean & ~(3u << shift)) | level << shift };
+            ZN_TRY(divide(w, later_frames, &p));
+            ZN_TRY(measure(w, first_frames, later_frames, &p));
+            gains = total(w, &p) < total(w, best);
+            if (gains)
+                *best = p;
+        }
     }
     return ZN_OK;
 }

@@ -14,8 +14,8 @@ typedef struct zn_clip_plan {
     double first, later;      /* operations of a piece */
 } zn_clip_plan;
 
-/* The first of these that fits: the whole network, stages, stages whose weights take turns, the same with lean weights
- * in as few stages as will do. frames: of the pieces. */
+/* The first of these that fits: the whole network, stages, stages whose weights take turns, the same with leaner
+ * weights in as few stages as will do. frames: of the pieces. */
 ZN_MUST_USE zn_status zn_clip_plan_make(zn_clip_work *w, int first_frames, int later_frames, zn_clip_plan *out);
 /* The one that takes least. */
 ZN_MUST_USE zn_status zn_clip_plan_least(zn_clip_work *w, int first_frames, int later_frames, zn_clip_plan *out);

@@ -10,7 +10,7 @@
 #include <assert.h>
 #include <string.h>
 
-static bool is_lean(const zn_clip_work *w, int stage) { return w->lean >> (stage ? stage - 1 : 0) & 1; }
+static int lean_of(const zn_clip_work *w, int stage) { return (int)(w->lean >> 2 * (stage ? stage - 1 : 0) & 3); }
 
 static zn_prepare prepare_of(const zn_clip_work *w, int stage)
 {
@@ -19,7 +19,7 @@ static zn_prepare prepare_of(const zn_clip_work *w, int stage)
                          .constant_parameters = true,
                          .whole = w->options->device != NULL,
                          .threads = zn_pool_threads(w->options->pool),
-                         .lean = is_lean(w, stage) };
+                         .lean = lean_of(w, stage) };
 }
 
 /* The graph of a stage for a piece of so many frames, fused; outputs[0] is its result. */
@@ -278,7 +278,7 @@ static zn_status build(zn_clip_stage *s, const zn_clip_work *w, int frames, bool
                                       .packs = s->packs ? s->packs : o->packs,
                                       .math = o->math,
                                       .whole = o->device != NULL,
-                                      .lean = is_lean(w, s->number),
+                                      .lean = lean_of(w, s->number),
                                       .progress = progress,
                                       .user = user };
     ZN_TRY(zn_exec_new(s->graph, outputs, count, &options, &s->exec));

@@ -21,7 +21,7 @@ typedef struct zn_clip_work {
     zn_shape frame; /* of the part's input */
     const zn_clip_options *options;
     bool turns;         /* packed weights are there only while their stage is */
-    unsigned lean;      /* bit i: packed weights of stage i + 1 take no more memory than the weights */
+    unsigned lean;      /* bits 2 i and 2 i + 1: zn_exec_options.lean of stage i + 1 */
     bool wide[ZN_KEPT]; /* what a layer keeps is F32 (zn_clip_agree_types) */
 } zn_clip_work;
 

@@ -294,13 +294,17 @@ static int64_t time_of(const zn_conv_shape *s, int tile, int points)
     return points * (tiles > FETCH ? tiles : FETCH);
 }
 
-/* Not where the product is assembly that fetches weights ahead: it was not measured there. */
+/* Not where the product is assembly that fetches weights ahead: it was not measured there. Tiles of 2x2 also take the
+ * place of larger ones whose weights take too much memory. */
 static bool pays(int tile, const zn_conv_shape *s, const zn_conv_wish *wish)
 {
     enum { MANY_WEIGHTS = 1 << 14, LARGE_TILE = 6, LARGE_POINTS = 64 };
     const int64_t time = time_of(s, tile, POINTS(tile)), other = time_of(s, 6 - tile, POINTS(6 - tile));
-    return !GEMM_FETCHES && wish->whole && !wish->changing && (int64_t)s->cin * s->cout >= MANY_WEIGHTS &&
-           time <= other && time < time_of(s, 1, 9) && time < time_of(s, LARGE_TILE, LARGE_POINTS);
+    if (GEMM_FETCHES || wish->changing || (int64_t)s->cin * s->cout < MANY_WEIGHTS || time >= time_of(s, 1, 9))
+        return false;
+    if (wish->lean)
+        return wish->lean == 1 && tile == 2;
+    return wish->whole && time <= other && time < time_of(s, LARGE_TILE, LARGE_POINTS);
 }
 
 /* Additions of the transforms of a tile, for each channel. */

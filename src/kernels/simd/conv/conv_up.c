@@ -108,8 +108,11 @@ static bool pays(const zn_conv_shape *s, const zn_conv_wish *wish)
     enum { WEIGHT = VEC_LANES, MANY_WEIGHTS = 1 << 14, SIDE = 14, WINOGRAD = 4 * 64, SAVED = 3 * 8 };
     const int64_t tiles = (int64_t)s->n * (s->oh / SIDE + 1) * (s->ow / SIDE + 1);
     const int64_t mine = (int64_t)s->n * s->oh * s->ow * TAPS * TAPS + PHASES * TAPS * TAPS * WEIGHT;
-    return wish->whole && !wish->lean && (int64_t)s->cin * s->cout >= MANY_WEIGHTS &&
-           mine < tiles * (WINOGRAD - SAVED) + WINOGRAD * WEIGHT;
+    if ((int64_t)s->cin * s->cout < MANY_WEIGHTS)
+        return false;
+    if (wish->lean) /* beside nine products for each pixel */
+        return wish->lean == 1;
+    return wish->whole && mine < tiles * (WINOGRAD - SAVED) + WINOGRAD * WEIGHT;
 }
 
 static size_t packed_bytes(const zn_conv_shape *s)
