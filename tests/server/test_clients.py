@@ -102,6 +102,7 @@ def test_open_webui():
     answer = post("/sdapi/v1/txt2img", {"prompt": "a red fox", "batch_size": 2, "width": 48, "height": 32, "steps": 2}, headers=basic)
     info = json.loads(answer["info"])
     same((len(answer["images"]), len(info["all_seeds"]), info["all_seeds"][0]), (2, 2, info["seed"]), "txt2img")
+    same((answer["parameters"]["batch_size"], answer["parameters"]["n_iter"]), (2, 1), "its parameters")
     same(image(answer["images"][0]),
          by_program("webui.png", "a red fox", "-m", "tiny", "--size", "48x32", "--steps", "2", "--seed", str(info["seed"])), "the program's image")
 

@@ -237,7 +237,7 @@ void zn_clip_describe(const zn_clip *c, char *text, size_t size)
     if (!c->planned)
         return;
     if (p->stages)
-        snprintf(how, sizeof how, "in %d stages%s%s", p->stages, p->turns ? " whose weights take turns" : "",
+        snprintf(how, sizeof how, "in %d stage%s%s%s", p->stages, p->stages == 1 ? "" : "s", p->turns ? " whose weights take turns" : "",
                  p->lean ? ", some lean" : "");
     snprintf(
         text, size,
