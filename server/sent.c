@@ -65,7 +65,7 @@ static zn_status decode_one(const char *folder, int64_t most_pixels, const char 
     if (status != ZN_OK)
         status = name_failure(status, file);
     else
-        status = zn_image_write(result, image, NULL);
+        status = zn_image_write(result, image, &(zn_image_write_options){ .threads = 1 });
     if (status == ZN_OK)
         remove(path);
     zn_image_free(image);

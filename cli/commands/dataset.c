@@ -89,24 +89,22 @@ static int build_on(const options *o, zn_ranks *ranks)
         return status;
     progress bar = begin(o, "dataset build");
     const char *format = !o->format ? NULL : strcmp(o->format, "jpg") ? o->format : "jpeg";
-    const zn_dataset_build_options b = {
-        .inputs = o->files + 1,
-        .input_count = o->file_count - 1,
-        .output = o->output,
-        .size = o->side,
-        .crops = o->crops,
-        .clips = o->clips,
-        .rate = o->rate,
-        .format = format,
-        .write = { .quality = o->quality, .lossless = o->lossless, .threads = o->threads },
-        .seed = o->seed,
-        .threads = o->threads,
-        .ranks = ranks,
-        .skipped = progress_skipped,
-        .faults = remark_on_faults,
-        .progress = progress_tick,
-        .user = &bar
-    };
+    const zn_dataset_build_options b = { .inputs = o->files + 1,
+                                         .input_count = o->file_count - 1,
+                                         .output = o->output,
+                                         .size = o->side,
+                                         .crops = o->crops,
+                                         .clips = o->clips,
+                                         .rate = o->rate,
+                                         .format = format,
+                                         .write = { .quality = o->quality, .lossless = o->lossless },
+                                         .seed = o->seed,
+                                         .threads = o->threads,
+                                         .ranks = ranks,
+                                         .skipped = progress_skipped,
+                                         .faults = remark_on_faults,
+                                         .progress = progress_tick,
+                                         .user = &bar };
     zn_dataset_build_result r;
     if (zn_dataset_build(&b, &r) != ZN_OK)
         return failed();

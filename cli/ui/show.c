@@ -140,9 +140,10 @@ static void show_blocks(const show_sink *sink, const zn_image *image)
 
 static int show_png(const show_sink *sink, protocol how, const zn_image *image)
 {
+    const zn_image_write_options writing = { .threads = 1 };
     void *png = NULL;
     size_t size = 0, length = 0;
-    if (zn_image_write_memory("png", image, NULL, &png, &size) != ZN_OK)
+    if (zn_image_write_memory("png", image, &writing, &png, &size) != ZN_OK)
         return 0;
     char *text = base64(png, size, &length);
     if (how == KITTY)

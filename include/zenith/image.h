@@ -55,7 +55,7 @@ typedef struct zn_image_write_options {
      * sRGB, the size the image's, and there is no thumbnail. NULL: none. */
     const zn_image_metadata *metadata;
     int subsampling; /* JPEG: chroma as 444, 422 or 420; 0: 444 from quality 90 on, else 420 */
-    int threads;     /* PNG: how many compress a large image, into the same bytes; 0: one for each CPU */
+    int threads;     /* PNG: that compress a large image, at most 16, into the same bytes; 0: one for each CPU */
 } zn_image_write_options;
 
 /* A new black image. bits: 8 or 16, else ZN_EINVALID. */

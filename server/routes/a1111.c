@@ -137,7 +137,7 @@ static char *infotext(const sv_job *job, const wish *w, int i)
 
 static void settings_json(json *j, const sv_job *job, const wish *w)
 {
-    const int batch = job->o.batch ? job->o.batch : 1;
+    const int batch = job->o.batch ? job->o.batch : 1, count = job->o.count ? job->o.count : 1;
     json_text(j, "prompt", w->prompt);
     json_text(j, "negative_prompt", w->negative);
     json_unsigned(j, "seed", sv_result_seed(job, 0));
@@ -148,7 +148,7 @@ static void settings_json(json *j, const sv_job *job, const wish *w)
     json_text(j, "sampler_name", sampler);
     json_text(j, "scheduler", scheduler);
     json_integer(j, "batch_size", batch);
-    json_integer(j, "n_iter", job->result_count / batch);
+    json_integer(j, "n_iter", count / batch);
 }
 
 static char *info_text(const sv_job *job, const wish *w)

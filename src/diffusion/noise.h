@@ -24,7 +24,7 @@ typedef struct zn_torch_noise {
 
 void zn_torch_noise_seed(zn_torch_noise *n, uint64_t seed);
 /* One call of randn: calls for fewer than 16 numbers draw them in another way, so how they are grouped matters. pool
- * may be NULL. */
+ * NULL: the calling thread alone. */
 void zn_torch_noise_fill(zn_torch_noise *n, float *out, int64_t count, zn_pool *pool);
 
 /* The generator of GPUs, Philox 4x32-10, in call number `call` since it was seeded. */

@@ -38,7 +38,7 @@ typedef struct zn_exec_options {
     zn_packs *packs;   /* borrowed; shared packed weights; NULL: the executor packs its own */
     zn_precision math; /* DEFAULT: fp32 */
     bool whole;        /* the graph is never divided into tiles, so results need not match those of tiles bit by bit */
-    int lean;          /* how little packed weights take: see zn_prepare */
+    int lean;          /* how little packed weights take: zn_conv_wish.lean */
     bool training;     /* parameters change between runs: pack weights in every run */
     size_t weights;    /* bytes of the device for weights in files: others take turns there (turns.h); 0: no limit */
     bool resident;     /* a run neither sends inputs (and when training, parameters) nor fetches outputs */

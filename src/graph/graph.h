@@ -122,7 +122,7 @@ typedef struct zn_prepare {
         constant_parameters; /* weights may be packed once; nodes computed from parameters alone run once, on the CPU */
     bool whole;              /* the graph is complete, not one tile of a larger graph */
     int threads;
-    int lean; /* how little packed weights take, even where others are quicker: see zn_conv_wish */
+    int lean; /* how little packed weights take, even where others are quicker: zn_conv_wish.lean */
 } zn_prepare;
 
 /* Bytes that an op needs during a run, and between runs. */

@@ -78,7 +78,7 @@ typedef struct zn_conv_wish {
     bool whole;      /* the network is never cut into tiles, so small feature maps may use a specialised kernel */
     int64_t largest; /* pixels of the largest feature map of the network; small maps use a kernel with smaller units */
     bool grows;      /* the last feature map is as large as the largest */
-    int lean;        /* 1: packed weights take at most twice the memory of the weights; 2: little more than these */
+    int lean; /* 1: packed weights take at most twice the memory of the weights; 2: also none are transformed f32 */
 } zn_conv_wish;
 
 /* For zn_conv_kernel.narrow. */

@@ -113,9 +113,9 @@ const zn_conv_kernel *const zn_conv_kernels[] = {
 };
 /* clang-format on */
 
-/* Twice the weights, at either level: at the second, rows and columns that are filled up may double those of small
- * layers, which do not matter, and others leave themselves out. Nor do weights for
- * 16 bits that are small beside a frame of the result: another kernel would need maps of floats. */
+/* Twice the weights at both levels: at the second, conv_small and conv_up leave themselves out, and rows and columns
+ * that are filled up may double the weights of small layers, which do not matter. Nor do weights for 16 bits that are
+ * small beside a frame of the result: another kernel would need maps of floats. */
 static bool is_lean(const zn_conv_kernel *k, const zn_conv_shape *s)
 {
     enum { MARGIN = 4096, SMALL_SHARE = 16 };

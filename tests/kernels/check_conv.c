@@ -406,7 +406,8 @@ static void check_heavy_weights(uint32_t cpu)
 }
 
 /* Through an up-sampling to a small map, heavy weights are summed for four kernels of 2x2, not transformed to 28 times
- * as many; a large map is worth the transforms, and where memory is short or rows are cut nothing changes. */
+ * as many; a large map is worth the transforms, unless their weights take too much memory. Not where rows are cut or
+ * weights must be leanest. */
 static void check_heavy_up(uint32_t cpu)
 {
     const zn_conv_wish wish = { .math = ZN_PRECISION_F32, .cpu = cpu, .whole = true };

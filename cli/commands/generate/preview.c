@@ -20,7 +20,8 @@ struct preview_file {
 
 static void write_to(preview_file *f, const zn_image *image)
 {
-    if (zn_image_write(f->path, image, NULL) != ZN_OK && !f->why)
+    const zn_image_write_options writing = { .threads = 1 }; /* the others take steps */
+    if (zn_image_write(f->path, image, &writing) != ZN_OK && !f->why)
         f->why = must_copy(zn_error_text());
 }
 

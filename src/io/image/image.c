@@ -195,6 +195,8 @@ static zn_status encode(const zn_image_format *format, const zn_image *image, co
     zn_image_write_options chosen = options ? *options : (zn_image_write_options){ 0 };
     if (chosen.quality < 0 || chosen.quality > 100)
         return ZN_FAIL(ZN_EINVALID, "a quality of %d is not in 1..100", chosen.quality);
+    if (chosen.threads < 0)
+        return ZN_FAIL(ZN_EINVALID, "%d threads: not a number from 0", chosen.threads);
     if (!chosen.quality)
         chosen.quality = QUALITY;
     ZN_TRY(check_image(image));

@@ -58,7 +58,7 @@ zn_shape zn_runner_output_shape(const zn_runner *r);
 ZN_MUST_USE zn_status zn_runner_run(zn_runner *r);
 
 /* Input and output of a run, a rectangle at a time: all of it, or rectangles that overlap or not, in any order. Several
- * threads read or write at the same time, each other rows. */
+ * threads read or write at the same time, each different rows: what a call does depends on its region alone. */
 typedef struct zn_runner_io {
     void (*read)(void *from, zn_region region, float *map); /* [height][width][channels], no gaps between rows */
     void *from;

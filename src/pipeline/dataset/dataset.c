@@ -192,7 +192,8 @@ static zn_status check(builder *b)
     zn_dataset_build_options *o = &b->o;
     o->size = o->size ? o->size : SIZE;
     o->format = o->format ? o->format : "jpeg";
-    o->write.threads = 1; /* each photo has one already */
+    if (!o->clips) /* each photo has a thread already */
+        o->write.threads = 1;
     o->write.quality = o->write.quality ? o->write.quality : QUALITY;
     if (o->size < 1 || o->size > MAX_SIZE)
         return ZN_FAIL(ZN_EINVALID, "a size of %d is not in 1..%d", o->size, MAX_SIZE);

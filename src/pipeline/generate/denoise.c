@@ -19,7 +19,7 @@ typedef struct graph_run {
     zn_ahead ahead;
     zn_node *in, *out;
     zn_node *modulation, *caption;      /* of a step: its other inputs */
-    const struct caption_tokens *holds; /* what is in caption; NULL: nothing, or what has changed since */
+    const struct caption_tokens *holds; /* whose tokens are in caption; NULL: none of this image */
 } graph_run;
 
 typedef struct caption_tokens {

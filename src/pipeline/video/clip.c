@@ -237,8 +237,8 @@ void zn_clip_describe(const zn_clip *c, char *text, size_t size)
     if (!c->planned)
         return;
     if (p->stages)
-        snprintf(how, sizeof how, "in %d stage%s%s%s", p->stages, p->stages == 1 ? "" : "s", p->turns ? " whose weights take turns" : "",
-                 p->lean ? ", some lean" : "");
+        snprintf(how, sizeof how, "in %d stage%s%s%s", p->stages, p->stages == 1 ? "" : "s",
+                 p->turns ? " whose weights take turns" : "", p->lean ? ", some lean" : "");
     snprintf(
         text, size,
         "%s: clip of %lldx%lldx%lld %s, %.1f MiB, %.1f MiB of weights, %.1f MiB kept between pieces, %.1f MiB in all",

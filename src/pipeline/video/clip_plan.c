@@ -90,8 +90,7 @@ static zn_status refuse(const zn_clip_work *w, size_t need, size_t capacity)
                    height, least, w->options->device ? "device" : "machine", (double)capacity / MIB);
 }
 
-/* Makes the weights of the stage that takes most leaner, one stage after the other, until the plan fits or gains
- * nothing. */
+/* Makes weights leaner, always those of the stage that takes most, until the plan fits or gains nothing. */
 static zn_status slim(zn_clip_work *w, int first_frames, int later_frames, size_t wanted, zn_clip_plan *best)
 {
     enum { LEANEST = 2 };

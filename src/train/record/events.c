@@ -196,9 +196,10 @@ zn_status zn_events_scalar(zn_events *e, const char *tag, int64_t step, double v
 
 zn_status zn_events_image(zn_events *e, const char *tag, int64_t step, const zn_image *image)
 {
+    const zn_image_write_options writing = { .threads = 1 };
     void *png;
     size_t size;
-    ZN_TRY(zn_image_write_memory("png", image, NULL, &png, &size));
+    ZN_TRY(zn_image_write_memory("png", image, &writing, &png, &size));
     message picture = { 0 }, v = { 0 };
     put_int(&picture, 1, (uint64_t)image->height);
     put_int(&picture, 2, (uint64_t)image->width);

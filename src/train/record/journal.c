@@ -211,9 +211,10 @@ zn_status zn_journal_add(zn_journal *j, int64_t step, const zn_metric *metrics, 
 
 zn_status zn_journal_sample(zn_journal *j, int64_t step, const zn_image *picture)
 {
+    const zn_image_write_options writing = { .threads = 1 };
     char path[PATH_SIZE];
     snprintf(j->sample, sizeof j->sample, SAMPLE_NAME, (long long)step);
     snprintf(path, sizeof path, "%s/%s", j->folder, j->sample);
     ZN_TRY(zn_events_image(j->events, "samples", step, picture));
-    return zn_image_write(path, picture, NULL);
+    return zn_image_write(path, picture, &writing);
 }

@@ -24,7 +24,8 @@ enum {
     ROW_MOST = 1 << 30,    /* bytes: zlib counts a block's in 32 bits, PNG a chunk's in 31 */
     AVERAGE = 3,           /* the filter, as PNG numbers them */
     THREADS_MOST = 16,
-    BLOCKS_OF_THREAD = 4 /* compressed before they are appended */
+    SCRATCH_MOST = 64 << 20, /* bytes of all threads, unless one needs more */
+    BLOCKS_OF_THREAD = 4     /* compressed before they are appended */
 };
 static const uint8_t ZLIB_HEADER[2] = { 0x78, 0x5e }; /* a window of 32 KiB, a fast level */
 
@@ -165,12 +166,15 @@ zn_status zn_png_add_rows(const zn_raster *raster, int threads, zn_bytes *out)
     w.rows = 1 + (int64_t)(BLOCK / (w.row + 1));
     w.above = 1 + (int64_t)(DICTIONARY / (w.row + 1));
     w.count = (raster->height + w.rows - 1) / w.rows;
-    threads = (int)zn_least(zn_least(threads ? threads : zn_cpu_count(), THREADS_MOST), w.count);
-    const int64_t at_once = zn_least(w.count, (int64_t)threads * BLOCKS_OF_THREAD);
     const size_t stride = (size_t)(w.rows + w.above) * (w.row + 1);
+    threads = (int)zn_least(zn_least(threads ? threads : zn_cpu_count(), THREADS_MOST), w.count);
+    threads = (int)zn_least(threads, 1 + (int64_t)(SCRATCH_MOST / stride));
+    const int64_t at_once = zn_least(w.count, (int64_t)threads * BLOCKS_OF_THREAD);
     zn_pool *pool = NULL;
     void *scratch = zn_alloc(stride * (size_t)threads);
     zn_status status = zn_pool_new(threads, &pool);
+    if (status != ZN_OK && threads > 1) /* an image that took long is not lost for lack of threads */
+        status = zn_pool_new(1, &pool);
     w.blocks = zn_calloc((size_t)at_once, sizeof *w.blocks);
     w.zeros = zn_calloc(w.row, 1);
     if (status == ZN_OK && (!scratch || !w.blocks || !w.zeros || !add_blocks(&w, pool, scratch, stride, at_once, out)))

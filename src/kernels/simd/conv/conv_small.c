@@ -1,4 +1,5 @@
-/* 3x3 convolutions of small maps with heavy weights: Winograd with tiles of 2x2 or 4x4 outputs, fp32.
+/* 3x3 convolutions of small maps with heavy weights, and of large maps where memory is short: Winograd with tiles of
+ * 2x2 or 4x4 outputs, fp32.
  *
  *     Y = A' [ (G g G') . (B' d B) ] A       4x4 or 6x6 inputs, and so many products in place of 36 or 144
  *

@@ -1,7 +1,8 @@
 /* 3x3 convolution through an up-sampling by 2 as four direct convolutions of 2x2 on the small map, fp32, NHWC: the
  * outputs of even and of odd rows and columns, whose taps are sums of the kernel's. They have 4/9 of the products of a
  * direct convolution of the large map and 16/9 of its weights, where conv_winograd.c reads 28 times the weights: for
- * heavy weights and small maps. A unit is a panel of outputs for a group of rows of the small map. */
+ * heavy weights and small maps, or where memory is short. A unit is a panel of outputs for a group of rows of the small
+ * map. */
 #include "kernels/conv.h"
 #include "kernels/simd/conv/gemm.h"
 #include "kernels/simd/conv/slices.h"
@@ -110,7 +111,7 @@ static bool pays(const zn_conv_shape *s, const zn_conv_wish *wish)
     const int64_t mine = (int64_t)s->n * s->oh * s->ow * TAPS * TAPS + PHASES * TAPS * TAPS * WEIGHT;
     if ((int64_t)s->cin * s->cout < MANY_WEIGHTS)
         return false;
-    if (wish->lean) /* beside nine products for each pixel */
+    if (wish->lean) /* the other choice is a direct convolution, with nine products for each pixel */
         return wish->lean == 1;
     return wish->whole && mine < tiles * (WINOGRAD - SAVED) + WINOGRAD * WEIGHT;
 }
