@@ -27,9 +27,9 @@ typedef struct zn_options {
     int threads;         /* 0: the context's, or one for each CPU this process may use; at most 1024 */
     zn_precision precision;
     const char *device;      /* NULL or "cpu": the CPU; "cuda": the first GPU, in a build with CUDA. Not retained. */
-    size_t memory;           /* budget in bytes for weights, image, result and activations; one that is too small is
-                                refused with the least that works (ZN_ENOMEM; videos: ZN_ELIMIT). 0: half of what the
-                                machine has free */
+    size_t memory;           /* budget in bytes for weights, image, result and activations, on a GPU for all that the
+                                process has there; one that is too small is refused with the least that works
+                                (ZN_ENOMEM; videos: ZN_ELIMIT). 0: half of what the machine has free */
     int tile;                /* ZN_TILE_AUTO (from memory), ZN_TILE_OFF, or the side of a tile in image pixels, at
                                 least 64 */
     int profile;             /* non-zero: keep the time of each layer */

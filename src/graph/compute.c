@@ -74,6 +74,11 @@ zn_status zn_compute_refuse_fp8(const zn_compute *c, const char *who)
                          who);
 }
 
+size_t zn_compute_overhead(const zn_compute *c)
+{
+    return c->device && c->options.memory ? zn_device_overhead(c->device) : 0;
+}
+
 void zn_compute_end(zn_compute *c)
 {
     zn_packs_free(c->packs);

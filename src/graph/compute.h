@@ -30,6 +30,8 @@ ZN_MUST_USE zn_status zn_options_read(const zn_options *given, zn_options *out);
 ZN_MUST_USE zn_status zn_compute_begin(const zn_options *given, zn_compute *out);
 /* For handles that have no layer in FP8: ZN_EUNSUPPORTED if it is asked for. who: "image autoencoders". */
 ZN_MUST_USE zn_status zn_compute_refuse_fp8(const zn_compute *c, const char *who);
+/* Bytes of options.memory that the device's driver and libraries take; 0 on the CPU and without a budget. */
+size_t zn_compute_overhead(const zn_compute *c);
 /* Call it after freeing the executors that use c. A zeroed struct is allowed. */
 void zn_compute_end(zn_compute *c);
 

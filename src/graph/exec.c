@@ -181,7 +181,7 @@ static zn_status place(zn_exec *e, zn_graph *g)
 static zn_status move_to_device(zn_exec *e)
 {
     zn_device *d = e->options.device;
-    ZN_TRY(zn_turns_make(&e->turns, d, &e->plan, e->first, e->options.weights));
+    ZN_TRY(zn_turns_make(&e->turns, d, &e->plan, e->first, e->options.weights, e->options.pins));
     ZN_TRY(zn_mirror_make(&e->mirror, d, &e->turns, &e->plan, &e->prepare, e->first,
                           e->options.training && !e->options.resident, e->outputs, e->output_count));
     ZN_TRY(zn_mirror_block(&e->mirror, e->block, zn_exec_activation_bytes(e), false));

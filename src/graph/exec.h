@@ -41,6 +41,7 @@ typedef struct zn_exec_options {
     int lean;          /* how little packed weights take: zn_conv_wish.lean */
     bool training;     /* parameters change between runs: pack weights in every run */
     size_t weights;    /* bytes of the device for weights in files: others take turns there (turns.h); 0: no limit */
+    bool pins;         /* it runs so often that such weights are worth a copy in pinned memory */
     bool resident;     /* a run neither sends inputs (and when training, parameters) nor fetches outputs */
     bool profile;
     bool varies;                /* settings of ops change between runs, so that none is recorded */

@@ -131,9 +131,9 @@ static zn_status choose(zn_turns *s, const zn_plan *plan, int first, size_t may_
     return ZN_OK;
 }
 
-zn_status zn_turns_make(zn_turns *s, zn_device *d, const zn_plan *plan, int first, size_t bytes)
+zn_status zn_turns_make(zn_turns *s, zn_device *d, const zn_plan *plan, int first, size_t bytes, bool pins)
 {
-    *s = (zn_turns){ .device = d };
+    *s = (zn_turns){ .device = d, .pins = pins };
     const totals t = count_bytes(plan, first);
     s->resident = t.all;
     if (!bytes || t.all <= bytes)
@@ -162,10 +162,10 @@ void zn_turns_free(zn_turns *s)
 
 /* ---- runs ---- */
 
-/* A copy in memory from which transfers are fast; a graph that runs once is not worth it. */
+/* A copy in memory from which transfers are fast. It takes as long as many of them: not for graphs that run seldom. */
 static void pin(zn_turns *s, zn_turns_piece *p)
 {
-    if (s->runs < 2 || p->pinned || zn_memory_available(ZN_MEMINFO) / 4 < p->bytes)
+    if (!s->pins || s->runs < 2 || p->pinned || zn_memory_available(ZN_MEMINFO) / 4 < p->bytes)
         return;
     char *to = p->pinned = zn_device_pinned(s->device, p->bytes);
     for (int i = 0; to && i < p->count; i++) {

@@ -59,6 +59,8 @@ const char *zn_device_kind(const zn_device *d); /* "CUDA", for messages */
 /* Describes the device and its data-sheet limits: GFLOP/s of fp32 multiply-adds without matrix units, and GB/s. */
 void zn_device_describe(const zn_device *d, char *text, size_t size, double *gflops, double *bandwidth);
 size_t zn_device_free_memory(const zn_device *d);
+/* Bytes that the driver, kernels and libraries take beside all twins and windows: an estimate that is not too small. */
+size_t zn_device_overhead(const zn_device *d);
 /* The ZN_CPU_ flags that kernels are chosen by: those of this CPU if d is NULL, otherwise ZN_CPU_CUDA
  * and what the GPU has. */
 uint32_t zn_device_flags(const zn_device *d);
@@ -82,6 +84,8 @@ ZN_MUST_USE zn_status zn_device_wait(zn_device *d);
 
 /* Bytes sent since the device was opened, windows included. */
 size_t zn_device_sent(const zn_device *d);
+/* The most bytes that twins and windows have taken at once. */
+size_t zn_device_most(const zn_device *d);
 
 /* A window: device memory in which buffers take turns, so that a device can run a network that it cannot hold. Its
  * copies run beside the launches.

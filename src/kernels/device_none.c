@@ -28,6 +28,7 @@ void zn_device_lock(zn_device *d) { (void)d; }
 void zn_device_unlock(zn_device *d) { (void)d; }
 const char *zn_device_kind(const zn_device *d) { return (void)d, ""; }
 size_t zn_device_free_memory(const zn_device *d) { return (void)d, 0; }
+size_t zn_device_overhead(const zn_device *d) { return (void)d, 0; }
 void zn_device_describe(const zn_device *d, char *text, size_t size, double *gflops, double *bandwidth)
 {
     (void)d, (void)text, (void)size, (void)gflops, (void)bandwidth;
@@ -43,6 +44,7 @@ bool zn_device_has(const zn_device *d, const void *host, size_t bytes)
     return (void)d, (void)host, (void)bytes, false;
 }
 size_t zn_device_sent(const zn_device *d) { return (void)d, 0; }
+size_t zn_device_most(const zn_device *d) { return (void)d, 0; }
 zn_status zn_device_window(zn_device *d, int slots, size_t slot_bytes, zn_window **out)
 {
     return (void)d, (void)slots, (void)slot_bytes, (void)out, ZN_EUNSUPPORTED;

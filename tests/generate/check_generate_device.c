@@ -8,6 +8,7 @@
 #include "model_file.h"
 #include "pipeline/generate/transformer.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -213,7 +214,8 @@ static float *steps(const network *n, size_t weights, zn_exec_weights *count)
                                                 .device = n->compute->device,
                                                 .math = n->compute->math,
                                                 .whole = true,
-                                                .weights = weights } };
+                                                .weights = weights,
+                                                .pins = true } };
     const zn_caption caption = { n->features, TOKENS };
     const zn_denoiser_image image = {
         .height = HEIGHT / 8, .width = WIDTH / 8, .wanted = &caption, .sigma = n->sigma, .steps = STEPS
@@ -265,6 +267,72 @@ static void check_streaming(void)
     zn_free(n);
 }
 
+/* ---- a budget ---- */
+
+/* Three images with so much memory: the first prompt, another, the first again. False if it is refused. */
+static bool make_within(size_t memory, zn_image *const wanted[2], double *sent)
+{
+    static const char *const prompts[] = { "a red fox", "a red fox in the snow, at night", "a red fox" };
+    zn_generator *g = open_on_device(memory);
+    bool alike = true;
+    zn_status status = ZN_OK;
+    for (int i = 0; i < 3 && status == ZN_OK; i++) {
+        zn_generation r = {
+            .size = sizeof r, .prompt = prompts[i], .width = WIDTH, .height = HEIGHT, .steps = STEPS, .seed = 7
+        };
+        zn_generation_report report = { .size = sizeof report };
+        zn_image *image;
+        status = zn_generate(g, &r, &image);
+        if (status != ZN_OK)
+            break;
+        zn_generator_report(g, &report);
+        sent[i] = report.sent_bytes;
+        alike = alike && same(image, wanted[i % 2]);
+        zn_image_free(image);
+    }
+    if (status == ZN_OK)
+        expect("the same images within a budget", alike);
+    else
+        expect("a budget that is too small is refused with the least",
+               status == ZN_ENOMEM && strstr(zn_error_text(), "least"));
+    if (status == ZN_OK)
+        expect("which is kept", zn_device_most(g->compute.device) + zn_device_overhead(g->compute.device) <= memory);
+    zn_generator_free(g);
+    return status == ZN_OK;
+}
+
+/* What the driver takes is part of it. Where not all networks fit, they take turns or are copied again. */
+static void check_budget(void)
+{
+    enum { BUDGETS = 12 };
+    double sent[3], third[BUDGETS] = { 0 };
+    zn_generator *g = open_on_device(0);
+    const size_t overhead = zn_device_overhead(g->compute.device);
+    zn_image *wanted[2] = { make(g, "a red fox", &sent[0]), make(g, "a red fox in the snow, at night", &sent[1]) };
+    const double all = sent[0];
+    double held = 0;
+    for (int part = 0; part < ZN_GENERATOR_PARTS; part++)
+        held += (double)g->held[part];
+    const double low = 0.95 * (double)g->needs[ZN_GENERATOR_VAE], step = pow(1.05 * held / low, 1.0 / (BUDGETS - 1));
+    int refused = 0, tight = 0;
+    zn_generator_free(g);
+    expect("a budget below the driver's share is refused", !make_within(overhead / 2, wanted, sent));
+    for (int i = 0; i < BUDGETS; i++) {
+        const size_t bytes = (size_t)(low * pow(step, i));
+        const bool works = make_within(overhead + bytes, wanted, sent);
+        third[i] = works ? sent[2] : 0;
+        refused += !works;
+        if (works)
+            printf("%zu bytes beside the driver's: %.0f, %.0f and %.0f sent\n", bytes, sent[0], sent[1], sent[2]);
+    }
+    for (int i = 0; i < BUDGETS; i++)
+        tight += third[i] > third[BUDGETS - 1];
+    expect("small budgets are refused, others copy weights again", refused && tight);
+    expect("and one for all networks does not", third[BUDGETS - 1] > 0 && third[BUDGETS - 1] < all / 2);
+    zn_image_free(wanted[0]);
+    zn_image_free(wanted[1]);
+}
+
 int main(void)
 {
     zn_device *d;
@@ -280,6 +348,7 @@ int main(void)
     check_batch();
     check_previews();
     check_streaming();
+    check_budget();
     tiny_teardown(&state);
     printf("%d comparisons, %d failed\n", compared, failures);
     return failures > 0;

@@ -48,9 +48,11 @@ struct zn_device {
     int processors; /* streaming multiprocessors */
     int shared;     /* bytes of shared memory that a thread block may have */
     bool hopper;    /* the GPU is one, and this build has its instructions */
+    bool pooled;    /* the driver has pools of memory */
     zn_twin *twins; /* sorted by address */
     size_t count, capacity;
-    size_t sent; /* bytes so far */
+    size_t sent;        /* bytes so far */
+    size_t taken, most; /* bytes of twins and windows, now and at most */
     bool rehearsing, lacking;
     bool grouping;
     struct zn_cuda_blas *blas; /* blas.cu; NULL until it is used */
@@ -67,6 +69,11 @@ struct zn_device {
 extern "C" void *zn_cuda_address(zn_device *d, const void *host);
 /* Records the first failure. */
 extern "C" void zn_cuda_check(zn_device *d, cudaError_t error, const char *what);
+
+/* Memory of the GPU for the device's stream; NULL if there is not enough. Other streams may use it when this stream has
+ * been waited for. NULL can be freed. */
+extern "C" void *zn_cuda_alloc(zn_device *d, size_t bytes);
+extern "C" void zn_cuda_free(zn_device *d, void *memory, size_t bytes);
 
 /* A twin in memory that somebody else frees; false if there is one already. Its end. */
 extern "C" bool zn_cuda_twin_lend(zn_device *d, const void *host, size_t bytes, void *memory);

@@ -50,12 +50,14 @@ static zn_status open_stream(zn_device *d, int number)
                        error != cudaSuccess ? ": " : "", error != cudaSuccess ? cudaGetErrorString(error) : "");
     if (number >= count)
         return ZN_FAIL(ZN_EINVALID, "there is no GPU cuda:%d: this machine has %d, from cuda:0", number, count);
-    int major = 0;
+    int major = 0, pooled = 0;
     d->number = number;
     zn_cuda_check(d, cudaSetDevice(number), "the GPU");
     zn_cuda_check(d, cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, number), "the GPU");
     zn_cuda_check(d, cudaDeviceGetAttribute(&d->processors, cudaDevAttrMultiProcessorCount, number), "the GPU");
     zn_cuda_check(d, cudaDeviceGetAttribute(&d->shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, number), "the GPU");
+    zn_cuda_check(d, cudaDeviceGetAttribute(&pooled, cudaDevAttrMemoryPoolsSupported, number), "the GPU");
+    d->pooled = pooled;
     if (d->status == ZN_OK && major < 8)
         return ZN_FAIL(ZN_EUNSUPPORTED, "the GPU has compute capability %d: 8.0 is the least", major);
     d->hopper = ZN_CUDA_HOPPER && major == 9;
@@ -87,10 +89,10 @@ zn_status zn_device_open(const char *name, zn_device **out)
     return status;
 }
 
-static void twin_free(const zn_twin *t)
+static void twin_free(zn_device *d, const zn_twin *t)
 {
     if (!t->borrowed)
-        cudaFree(t->device);
+        zn_cuda_free(d, t->device, t->bytes);
     if (t->pinned)
         cudaFreeHost(t->pinned);
 }
@@ -99,14 +101,15 @@ void zn_device_close(zn_device *d)
 {
     if (!d)
         return;
-    if (d->stream) {
+    if (d->stream)
         cudaStreamSynchronize(d->stream);
+    for (size_t i = 0; i < d->count; i++)
+        twin_free(d, &d->twins[i]);
+    if (d->stream) {
         zn_cuda_blas_close(d);
         cudaFree(d->arrived);
         cudaStreamDestroy(d->stream);
     }
-    for (size_t i = 0; i < d->count; i++)
-        twin_free(&d->twins[i]);
     zn_free(d->twins);
     pthread_mutex_destroy(&d->lock);
     zn_free(d);
@@ -148,10 +151,23 @@ void zn_device_describe(const zn_device *d, char *text, size_t size, double *gfl
     *bandwidth = 2.0 * memory_clock * 1e-6 * bits / 8;
 }
 
-size_t zn_device_free_memory(const zn_device *)
+/* The pool keeps what was freed until then. */
+size_t zn_device_free_memory(const zn_device *d)
 {
     size_t unused = 0, all = 0;
+    cudaMemPool_t pool;
+    cudaStreamSynchronize(d->stream);
+    if (d->pooled && cudaDeviceGetDefaultMemPool(&pool, d->number) == cudaSuccess)
+        cudaMemPoolTrimTo(pool, 0);
     return cudaMemGetInfo(&unused, &all) == cudaSuccess ? unused : 0;
+}
+
+/* A context has stacks for all threads of each multiprocessor. An H200 (132 of these): 527 MiB when it is opened, and
+ * kernels, which are loaded when they are first used, cuBLASLt and its workspace. */
+size_t zn_device_overhead(const zn_device *d)
+{
+    enum { MIB = 1 << 20, CONTEXT = 256 * MIB, PROCESSOR = 2 * MIB, LIBRARIES = 96 * MIB };
+    return CONTEXT + LIBRARIES + (size_t)d->processors * PROCESSOR;
 }
 
 void zn_cuda_check(zn_device *d, cudaError_t error, const char *what)
@@ -163,6 +179,29 @@ void zn_cuda_check(zn_device *d, cudaError_t error, const char *what)
 }
 
 /* ---- memory ---- */
+
+/* Blocks of a pool share pages: those of cudaMalloc have 2 MiB pages of their own, a seventh of all memory where a
+ * network has many small weights. */
+void *zn_cuda_alloc(zn_device *d, size_t bytes)
+{
+    void *memory = nullptr;
+    if ((d->pooled ? cudaMallocAsync(&memory, bytes, d->stream) : cudaMalloc(&memory, bytes)) != cudaSuccess) {
+        cudaGetLastError(); /* clears the error: callers report it */
+        return nullptr;
+    }
+    d->taken += bytes;
+    d->most = d->most < d->taken ? d->taken : d->most;
+    return memory;
+}
+
+void zn_cuda_free(zn_device *d, void *memory, size_t bytes)
+{
+    d->taken -= memory ? bytes : 0;
+    if (memory && d->pooled)
+        cudaFreeAsync(memory, d->stream);
+    else
+        cudaFree(memory);
+}
 
 /* The first twin that ends after the address. */
 static size_t position_of(const zn_device *d, const void *host)
@@ -239,11 +278,9 @@ zn_status zn_device_twin(zn_device *d, const void *host, size_t bytes)
     }
     size_t at;
     ZN_TRY(place_for(d, host, bytes, &at));
-    void *memory = NULL;
-    if (cudaMalloc(&memory, bytes) != cudaSuccess) {
-        cudaGetLastError(); /* clears the error: it is reported here */
+    void *memory = zn_cuda_alloc(d, bytes);
+    if (!memory)
         return ZN_FAIL(ZN_ENOMEM, "the GPU has no %.0f MiB left", (double)bytes / 1048576.0);
-    }
     insert(d, at, host, bytes, memory, false);
     return ZN_OK;
 }
@@ -256,7 +293,7 @@ void zn_device_drop(zn_device *d, const void *host)
     if (!twin || twin->host != host || --twin->users > 0)
         return;
     zn_cuda_check(d, cudaStreamSynchronize(d->stream), "the work before");
-    twin_free(twin);
+    twin_free(d, twin);
     memmove(twin, twin + 1, sizeof *twin * (size_t)(d->twins + --d->count - twin));
 }
 
@@ -301,6 +338,7 @@ void zn_device_send(zn_device *d, const void *host, size_t bytes)
 }
 
 size_t zn_device_sent(const zn_device *d) { return d->sent; }
+size_t zn_device_most(const zn_device *d) { return d->most; }
 
 void zn_device_fetch(zn_device *d, void *host, size_t bytes)
 {

@@ -18,7 +18,7 @@ struct zn_window {
     zn_device *device;
     cudaStream_t stream;
     char *memory;
-    size_t slot_bytes;
+    size_t slot_bytes, bytes; /* of a slot, and of all */
     int count;
     slot slots[];
 };
@@ -33,10 +33,9 @@ static bool fill(zn_window *w, int slots, size_t slot_bytes)
         good = cudaEventCreateWithFlags(&s->arrived, cudaEventDisableTiming) == cudaSuccess &&
                cudaEventCreateWithFlags(&s->done, cudaEventDisableTiming) == cudaSuccess;
     }
-    void *memory = nullptr;
-    good = good && cudaMalloc(&memory, w->slot_bytes * (size_t)slots) == cudaSuccess;
-    w->memory = static_cast<char *>(memory);
-    return good;
+    w->bytes = w->slot_bytes * (size_t)slots;
+    w->memory = good ? static_cast<char *>(zn_cuda_alloc(w->device, w->bytes)) : nullptr;
+    return w->memory && cudaStreamSynchronize(w->device->stream) == cudaSuccess;
 }
 
 zn_status zn_device_window(zn_device *d, int slots, size_t slot_bytes, zn_window **out)
@@ -72,7 +71,7 @@ void zn_window_free(zn_window *w)
     }
     if (w->stream)
         cudaStreamDestroy(w->stream);
-    cudaFree(w->memory);
+    zn_cuda_free(w->device, w->memory, w->bytes);
     zn_free(w);
 }
 

@@ -172,7 +172,8 @@ static zn_needs needs(const zn_node *n, const zn_prepare *p)
                                  : weights == CODED  ? zn_aligned(zn_coded_bytes(packed, type_of(k)))
                                  : weights == STORED ? zn_aligned(zn_coded_bytes(weight_bytes(n), ZN_TYPE_F32))
                                                      : 0,
-                       .prepared = sizeof(prepared) };
+                       .prepared = sizeof(prepared),
+                       .replaces = weights == PACKED };
 }
 
 /* workspace: a buffer of flipped_bytes. constant: the weights never change. */

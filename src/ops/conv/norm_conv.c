@@ -70,7 +70,8 @@ static zn_needs needs(const zn_node *n, const zn_prepare *p)
     const size_t room = k->workspace_bytes ? k->workspace_bytes(&s, ZN_TYPE_BF16) : 0;
     return (zn_needs){ .shared_scratch = table_bytes(n) + room,
                        .packed = k->packed_bytes(&s),
-                       .prepared = sizeof(prepared) };
+                       .prepared = sizeof(prepared),
+                       .replaces = true };
 }
 
 static int blocks_of(const zn_node *n, const zn_prepare *p)

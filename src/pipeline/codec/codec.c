@@ -93,7 +93,7 @@ zn_status zn_codec_runner(zn_codec *c, zn_part part, zn_shape shape, size_t held
     if (!*kept) {
         zn_runner_options options = zn_runner_options_of(&c->compute);
         held += bytes_of(c->model) + keep_other(c, part);
-        options.held = c->compute.device ? 0 : held;
+        options.held = c->compute.device ? zn_compute_overhead(&c->compute) : held;
         options.streams = true;
         ZN_TRY(zn_runner_new(c->model, part, shape, &options, kept));
         c->packed[part] = zn_runner_packed(*kept);

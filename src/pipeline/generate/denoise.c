@@ -94,15 +94,22 @@ static zn_status replace(zn_denoiser *d, size_t weights, graph_run *r, const gra
 
 typedef zn_node *(*build_fn)(zn_scope s, zn_node *x, const zn_zimage_form *k);
 
+static zn_status build_once(const zn_zimage_form *k, build_fn build, int rows, int width, graph_run *r)
+{
+    *r = (graph_run){ .graph = zn_graph_new() };
+    if (!r->graph)
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for a graph");
+    r->in = zn_graph_input(r->graph, "input", ZN_SHAPE(1, 1, rows, width));
+    r->out = build((zn_scope){ r->graph, "" }, r->in, k);
+    return ZN_OK;
+}
+
 static zn_status start_once(zn_denoiser *d, build_fn build, int rows, int width, graph_run *r)
 {
+    graph_run next;
     if (r->graph && r->in->shape.dim[2] == rows)
         return ZN_OK;
-    graph_run next = { .graph = zn_graph_new() };
-    if (!next.graph)
-        return ZN_FAIL(ZN_ENOMEM, "out of memory for a graph");
-    next.in = zn_graph_input(next.graph, "input", ZN_SHAPE(1, 1, rows, width));
-    next.out = build((zn_scope){ next.graph, "" }, next.in, d->setup.form);
+    ZN_TRY(build_once(d->setup.form, build, rows, width, &next));
     return replace(d, d->setup.once_weights, r, &next);
 }
 
@@ -291,6 +298,20 @@ static zn_status estimate(const zn_stored *weights, graph_run *r, const zn_prepa
     return ZN_OK;
 }
 
+/* What a graph takes that runs once and may stay: its weights need no more than `once_weights` at a time. */
+static zn_status estimate_once(const zn_zimage_form *k, const zn_stored *weights, build_fn build, int rows, int width,
+                               const zn_prepare *p, zn_denoiser_needs *out)
+{
+    graph_run r;
+    zn_denoiser_needs mine = { 0 };
+    ZN_TRY(build_once(k, build, rows, width, &r));
+    const zn_status status = estimate(weights, &r, p, &mine);
+    out->bytes += mine.bytes;
+    out->once_weights = mine.least_weights > out->once_weights ? mine.least_weights : out->once_weights;
+    zn_graph_free(r.graph);
+    return status;
+}
+
 zn_status zn_denoiser_estimate(const zn_zimage_form *k, const zn_stored *weights, int samples, int64_t height,
                                int64_t width, int tokens, const zn_prepare *p, zn_denoiser_needs *out)
 {
@@ -301,6 +322,10 @@ zn_status zn_denoiser_estimate(const zn_zimage_form *k, const zn_stored *weights
         status = estimate(weights, &r, p, out);
     out->bytes += sizeof(float) * ROWS * (size_t)zn_zimage_modulation_width(k);
     zn_graph_free(r.graph);
+    if (status == ZN_OK && weights)
+        status = estimate_once(k, weights, zn_zimage_caption, tokens, k->caption, p, out);
+    if (status == ZN_OK && weights)
+        status = estimate_once(k, weights, zn_zimage_modulation, ROWS, ZN_ZIMAGE_TIME, p, out);
     return status;
 }
 

@@ -64,7 +64,8 @@ void zn_denoiser_try(zn_denoiser *d, int layer, bool on);
 typedef struct zn_denoiser_needs {
     size_t bytes;         /* beside the weights in their files */
     size_t weights;       /* on a device: of the steps' weights */
-    size_t least_weights; /* least value of exec.weights, and enough for once_weights */
+    size_t least_weights; /* least value of exec.weights */
+    size_t once_weights;  /* that of once_weights */
 } zn_denoiser_needs;
 /* weights: NULL if the values of a device do not matter. */
 ZN_MUST_USE zn_status zn_denoiser_estimate(const zn_zimage_form *k, const zn_stored *weights, int samples,

@@ -44,10 +44,11 @@ struct zn_generator {
     zn_transformer *transformer;
     zn_autoencoder *vae[ZN_PARTS];
     struct zn_preview *preview;
-    size_t held[ZN_GENERATOR_PARTS]; /* bytes of the device that they take */
-    size_t kept;                     /* host bytes of a batch that none of its stages counts */
-    int checked[3];                  /* width, height and tile that the decoder has enough memory for; 0: none yet */
-    zn_generation_report report;     /* of the image that is worked on, then of the first */
+    size_t held[ZN_GENERATOR_PARTS];  /* bytes of the device that they take */
+    size_t needs[ZN_GENERATOR_PARTS]; /* and those that they can do with, when they ran last; 0: not known */
+    size_t kept;                      /* host bytes of a batch that none of its stages counts */
+    int checked[3];                   /* width, height and tile that the decoder has enough memory for; 0: none yet */
+    zn_generation_report report;      /* of the image that is worked on, then of the first */
     zn_generation_report reports[ZN_BATCH_MOST]; /* of all images of the last call */
     int report_count;
     char plan[4096]; /* text of zn_generator_plan */
@@ -82,9 +83,10 @@ ZN_MUST_USE zn_status zn_generator_plan_steps(const zn_generator *g, const zn_pa
 
 /* ---- networks that stay on a device (warm.c) ---- */
 
-/* Frees kept networks until `bytes` more fit into the budget beside those of the other parts, which are freed in the
- * order in which they are needed again, the last one first. Then they are counted as those of `part`. */
+/* Frees kept networks until `bytes` fit into the budget beside those of the other parts, the text encoder first: it can
+ * do with least, and its weights are copied once for a prompt. Then they are counted as those of `part`. */
 void zn_generator_make_room(zn_generator *g, zn_generator_part part, size_t bytes);
+size_t zn_generator_held_by_others(const zn_generator *g, zn_generator_part part);
 void zn_generator_free_others(zn_generator *g, zn_generator_part part);
 /* After a stage: frees its network, unless it may stay. */
 void zn_generator_end_stage(zn_generator *g, zn_generator_part part, zn_status status);

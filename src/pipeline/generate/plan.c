@@ -14,8 +14,9 @@ static const double mib = 1024.0 * 1024;
 
 size_t zn_generator_budget(const zn_generator *g)
 {
-    if (g->compute.device && g->compute.options.memory)
-        return g->compute.options.memory;
+    const size_t overhead = zn_compute_overhead(&g->compute);
+    if (overhead)
+        return g->compute.options.memory > overhead ? g->compute.options.memory - overhead : 0;
     if (!g->compute.device) {
         const size_t all = g->compute.options.memory ? g->compute.options.memory : zn_memory_available(ZN_MEMINFO) / 2;
         return all > g->kept ? all - g->kept : 0;
@@ -35,24 +36,28 @@ double zn_part_bytes(const zn_part_files *f)
     return bytes;
 }
 
-/* On a device: all weights stay there, or as many as fit, and the others take turns. */
+/* On a device: all weights stay there, or as many as fit beside what the other parts can do with, and the others take
+ * turns: so nothing has to be copied, packed and pinned again for the next image. */
 static zn_status plan_on_device(const zn_generator *g, const zn_part_files *files, const zn_generation *q,
                                 const zn_denoiser_needs *needs, zn_step_plan *out)
 {
     const double budget = (double)zn_generator_budget(g), all = zn_part_bytes(files);
+    const double overhead = (double)zn_compute_overhead(&g->compute);
     /* the window of captions and modulations, beside the one of the steps */
-    const double least = (double)out->bytes + 2 * (double)needs->least_weights;
-    out->release = (double)out->bytes + all > budget;
-    out->device_bytes = out->release ? (size_t)budget : out->bytes + (size_t)all;
+    const double least = (double)out->bytes + (double)(needs->least_weights + needs->once_weights);
+    const double shared = budget - (double)(g->needs[ZN_GENERATOR_TEXT] + g->needs[ZN_GENERATOR_VAE]);
+    const double mine = shared >= least ? shared : budget;
+    out->release = (double)out->bytes + all > mine;
+    out->device_bytes = out->release ? (size_t)mine : out->bytes + (size_t)all;
     if (!out->release)
         return ZN_OK;
     if (least > budget)
         return ZN_FAIL(ZN_ENOMEM,
                        "%dx%d pixels need %.0f MiB of the GPU at least, with weights that take turns there, and the "
                        "budget is %.0f MiB: raise it or ask for a smaller image",
-                       q->width, q->height, least / mib, budget / mib);
-    out->once_weights = needs->least_weights;
-    out->weights = (size_t)budget - out->bytes - out->once_weights;
+                       q->width, q->height, (least + overhead) / mib, (budget + overhead) / mib);
+    out->once_weights = needs->once_weights;
+    out->weights = (size_t)mine - out->bytes - out->once_weights;
     return ZN_OK;
 }
 
@@ -71,14 +76,14 @@ zn_status zn_generator_plan_steps(const zn_generator *g, const zn_part_files *fi
     ZN_TRY(zn_denoiser_estimate(form, g->compute.device ? weights : NULL, samples, q->height / SCALE, q->width / SCALE,
                                 tokens, &p, &needs));
     out->bytes = needs.bytes * (q->guidance > 0 ? 2 : 1); /* captions of two lengths have a graph each */
+    if (g->compute.device)
+        return plan_on_device(g, files, q, &needs, out);
     if ((double)out->bytes > budget)
         return ZN_FAIL(ZN_ENOMEM,
                        "%dx%d pixels need %.1f MiB of memory beside the weights, and the budget is %.1f MiB%s",
                        q->width, q->height, (double)out->bytes / mib, budget / mib,
                        g->kept ? " without what the others of the batch take: raise it or make fewer at once"
                                : ": raise it or ask for a smaller image");
-    if (g->compute.device)
-        return plan_on_device(g, files, q, &needs, out);
     out->release = (double)out->bytes + zn_part_bytes(files) > budget;
     return ZN_OK;
 }
@@ -147,21 +152,26 @@ static zn_status say_part(zn_generator *g, zn_generator_part part, say_fn call, 
 
 static zn_status plan(zn_generator *g, const zn_generation *q)
 {
+    char encoder[1024], decoder[1024]; /* first: the others leave room for them */
+    if (q->image)
+        ZN_TRY(zn_generator_plan_vae(g, q, ZN_ENCODER, encoder, sizeof encoder));
+    ZN_TRY(zn_generator_plan_vae(g, q, ZN_DECODER, decoder, sizeof decoder));
     g->plan[0] = 0;
-    say(g, "memory: %.1f MiB, %s; precision: %s\n", (double)zn_generator_budget(g) / mib,
-        g->compute.options.memory ? "as asked"
+    const size_t overhead = zn_compute_overhead(&g->compute);
+    char asked[96] = "as asked";
+    if (overhead)
+        snprintf(asked, sizeof asked, "as asked, about %.0f of them for the driver and its libraries",
+                 (double)overhead / mib);
+    say(g, "memory: %.1f MiB, %s; precision: %s\n", (double)(zn_generator_budget(g) + overhead) / mib,
+        g->compute.options.memory ? asked
         : g->compute.device       ? "what is free on the GPU"
                                   : "half of what is free",
         zn_precision_name(g->compute.options.precision));
     ZN_TRY(say_part(g, ZN_GENERATOR_TEXT, say_text, q));
     ZN_TRY(say_part(g, ZN_GENERATOR_TRANSFORMER, say_steps, q));
-    char text[1024];
-    if (q->image) {
-        ZN_TRY(zn_generator_plan_vae(g, q, ZN_ENCODER, text, sizeof text));
-        say(g, "encoder: %s\n", text);
-    }
-    ZN_TRY(zn_generator_plan_vae(g, q, ZN_DECODER, text, sizeof text));
-    say(g, "decoder: %s\n", text);
+    if (q->image)
+        say(g, "encoder: %s\n", encoder);
+    say(g, "decoder: %s\n", decoder);
     return ZN_OK;
 }
 

@@ -120,7 +120,8 @@ static int tell(void *self, double fraction)
     return e->progress.call ? e->progress.call(e->progress.user, fraction) : 0;
 }
 
-/* How a run uses a device. weights: as in zn_exec_options. */
+/* How a run uses a device: beside the networks that stay from the last image if it can, even if its weights take turns
+ * there, for they are fewer than those that would be copied again. weights: as in zn_exec_options. */
 static zn_status plan_on_device(zn_generator *g, zn_text_encoder *e, size_t *weights)
 {
     const zn_prepare p = { .math = g->compute.math,
@@ -128,16 +129,19 @@ static zn_status plan_on_device(zn_generator *g, zn_text_encoder *e, size_t *wei
                            .constant_parameters = true,
                            .whole = true,
                            .threads = zn_pool_threads(g->compute.pool) };
-    const size_t budget = zn_generator_budget(g);
+    const size_t budget = zn_generator_budget(g), overhead = zn_compute_overhead(&g->compute);
     size_t bytes, prepared, all, least;
     ZN_TRY(zn_exec_estimate_weights(e->graph, &e->states, 1, &p, &all, &least));
     ZN_TRY(zn_exec_estimate(e->graph, &e->states, 1, &p, &bytes, &prepared));
     bytes += prepared;
     if (bytes + least > budget)
         return ZN_FAIL(ZN_ENOMEM, "the prompt needs %.0f MiB of the GPU at least, and the budget is %.0f MiB",
-                       (double)(bytes + least) / 1048576, (double)budget / 1048576);
-    *weights = bytes + all > budget ? budget - bytes : 0;
-    zn_generator_make_room(g, ZN_GENERATOR_TEXT, *weights ? budget : bytes + all);
+                       (double)(bytes + least + overhead) / 1048576, (double)(budget + overhead) / 1048576);
+    const size_t others = zn_generator_held_by_others(g, ZN_GENERATOR_TEXT);
+    const size_t room = bytes + least + others <= budget ? budget - others : budget;
+    *weights = bytes + all > room ? room - bytes : 0;
+    g->needs[ZN_GENERATOR_TEXT] = bytes + least;
+    zn_generator_make_room(g, ZN_GENERATOR_TEXT, *weights ? room : bytes + all);
     return ZN_OK;
 }
 

@@ -48,7 +48,7 @@ static bool is_planned(const zn_transformer *t, const zn_generation *q, int samp
 {
     const zn_generation *p = &t->planned;
     return p->width == q->width && p->height == q->height && (p->guidance > 0) == (q->guidance > 0) &&
-           t->planned_samples == samples && t->planned_tokens == tokens;
+           t->planned_samples == samples && zn_zimage_filled(t->planned_tokens) == zn_zimage_filled(tokens);
 }
 
 /* Fewer images at once are faster than weights that take turns. */
@@ -89,14 +89,17 @@ zn_status zn_generator_denoiser(zn_generator *g, zn_transformer *t, const zn_gen
     const zn_compute *c = &g->compute;
     ZN_TRY(plan(g, t, q, samples, tokens));
     zn_generator_make_room(g, ZN_GENERATOR_TRANSFORMER, t->plan.device_bytes);
-    const zn_denoiser_setup setup = {
-        .weights = &t->weights,
-        .form = &t->form,
-        .fp8 = g->fp8 || g->calibrating ? &t->fp8 : NULL,
-        .release = t->plan.release,
-        .once_weights = t->plan.once_weights,
-        .exec = { .pool = c->pool, .device = c->device, .math = c->math, .whole = true, .weights = t->plan.weights }
-    };
+    const zn_denoiser_setup setup = { .weights = &t->weights,
+                                      .form = &t->form,
+                                      .fp8 = g->fp8 || g->calibrating ? &t->fp8 : NULL,
+                                      .release = t->plan.release,
+                                      .once_weights = t->plan.once_weights,
+                                      .exec = { .pool = c->pool,
+                                                .device = c->device,
+                                                .math = c->math,
+                                                .whole = true,
+                                                .weights = t->plan.weights,
+                                                .pins = true } };
     if (!t->denoiser)
         ZN_TRY(zn_denoiser_new(&setup, &t->denoiser));
     *out = t->denoiser;

@@ -216,7 +216,7 @@ static zn_status fill(zn_generator *g, zn_part part, zn_autoencoder *a)
     options.progress = tell;
     options.user = a;
     if (g->compute.device ? !options.memory : g->kept > 0) /* on a device others are freed where it is needed */
-        options.memory = zn_generator_budget(g);
+        options.memory = zn_generator_budget(g) + (g->compute.device ? zn_device_overhead(g->compute.device) : 0);
     return zn_codec_new(a->model, &options, &a->codec);
 }
 
@@ -280,7 +280,8 @@ static zn_status prepare(zn_generator *g, zn_codec *codec, zn_part part, int wid
                        held, out));
     g->vae[part]->bytes = zn_runner_bytes(*out);
     const zn_autoencoder *other = g->vae[part == ZN_DECODER ? ZN_ENCODER : ZN_DECODER];
-    zn_generator_make_room(g, ZN_GENERATOR_VAE, g->vae[part]->bytes + (other ? other->bytes : 0));
+    g->needs[ZN_GENERATOR_VAE] = g->vae[part]->bytes + (other ? other->bytes : 0);
+    zn_generator_make_room(g, ZN_GENERATOR_VAE, g->needs[ZN_GENERATOR_VAE]);
     return ZN_OK;
 }
 

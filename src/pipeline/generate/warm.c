@@ -25,7 +25,7 @@ void zn_generator_forget_all(zn_generator *g)
         zn_generator_forget(g, part);
 }
 
-static size_t held_by_others(const zn_generator *g, zn_generator_part part)
+size_t zn_generator_held_by_others(const zn_generator *g, zn_generator_part part)
 {
     size_t bytes = 0;
     for (int i = 0; i < ZN_GENERATOR_PARTS; i++)
@@ -33,19 +33,17 @@ static size_t held_by_others(const zn_generator *g, zn_generator_part part)
     return bytes;
 }
 
-/* An image needs text encoder, transformer and decoder in this order: what ran just before has the longest time until
- * it is needed again. */
 void zn_generator_make_room(zn_generator *g, zn_generator_part part, size_t bytes)
 {
     static const zn_generator_part before[ZN_GENERATOR_PARTS][2] = {
         [ZN_GENERATOR_TEXT] = { ZN_GENERATOR_VAE, ZN_GENERATOR_TRANSFORMER },
         [ZN_GENERATOR_TRANSFORMER] = { ZN_GENERATOR_TEXT, ZN_GENERATOR_VAE },
-        [ZN_GENERATOR_VAE] = { ZN_GENERATOR_TRANSFORMER, ZN_GENERATOR_TEXT },
+        [ZN_GENERATOR_VAE] = { ZN_GENERATOR_TEXT, ZN_GENERATOR_TRANSFORMER },
     };
     if (!g->compute.device)
         return;
     const size_t budget = zn_generator_budget(g);
-    for (int i = 0; i < 2 && held_by_others(g, part) + bytes > budget; i++)
+    for (int i = 0; i < 2 && zn_generator_held_by_others(g, part) + bytes > budget; i++)
         zn_generator_forget(g, before[part][i]);
     g->held[part] = bytes;
 }

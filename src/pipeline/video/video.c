@@ -127,7 +127,7 @@ static zn_clip_options clip_options(const zn_video *v, zn_part part)
                               .math = k->math,
                               .fp8 = v->fp8 && part == ZN_DECODER,
                               .memory = k->options.memory,
-                              .held = k->device ? 0 : held,
+                              .held = k->device ? zn_compute_overhead(k) : held,
                               .progress = k->options.progress,
                               .user = k->options.user };
 }

@@ -44,7 +44,8 @@ enum cudaDeviceAttr {
     cudaDevAttrMaxSharedMemoryPerBlockOptin,
     cudaDevAttrClockRate,
     cudaDevAttrMemoryClockRate,
-    cudaDevAttrGlobalMemoryBusWidth
+    cudaDevAttrGlobalMemoryBusWidth,
+    cudaDevAttrMemoryPoolsSupported
 };
 struct cudaDeviceProp {
     char name[64];
@@ -81,6 +82,19 @@ static inline cudaError_t cudaGraphLaunch(cudaGraphExec_t, cudaStream_t) { retur
 static inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t) { return cudaSuccess; }
 cudaError_t cudaMalloc(void **memory, size_t bytes);
 cudaError_t cudaFree(void *memory);
+/* Pools: nothing is kept. */
+typedef struct emulated_pool *cudaMemPool_t;
+static inline cudaError_t cudaMallocAsync(void **memory, size_t bytes, cudaStream_t)
+{
+    return cudaMalloc(memory, bytes);
+}
+static inline cudaError_t cudaFreeAsync(void *memory, cudaStream_t) { return cudaFree(memory); }
+static inline cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int)
+{
+    *pool = nullptr;
+    return cudaSuccess;
+}
+static inline cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, size_t) { return cudaSuccess; }
 cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned flags);
 cudaError_t cudaFreeHost(void *memory);
 cudaError_t cudaMemGetInfo(size_t *unused, size_t *all);
