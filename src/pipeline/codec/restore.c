@@ -30,16 +30,23 @@ static void read_source(void *from, zn_region a, float *map)
             zn_restore_hint(map, i, ZN_TASK_DENOISE);
 }
 
+/* A runner for results of this size. images: bytes of the images in memory. The lock is held. */
+static zn_status runner_for(zn_codec *c, int width, int height, size_t images, zn_runner **out)
+{
+    const int downscale = zn_model_info_of(c->model)->downscale;
+    const zn_shape shape =
+        ZN_SHAPE(1, zn_round_up(height, downscale), zn_round_up(width, downscale), ZN_RESTORE_INPUTS);
+    return zn_codec_runner(c, ZN_ENCODER, shape, images, out);
+}
+
 /* The lock is held. */
 static zn_status run(zn_codec *c, source *from, int width, int height, zn_image **out)
 {
-    const zn_model_info *info = zn_model_info_of(c->model);
     const zn_image *image = from->image;
-    const int64_t h = zn_round_up(height, info->downscale), w = zn_round_up(width, info->downscale);
     zn_runner *r;
     const size_t bytes = zn_image_bytes(image->width, image->height, image->bits) +
                          zn_image_bytes(width, height, image->bits) + from->held;
-    ZN_TRY(zn_codec_runner(c, ZN_ENCODER, ZN_SHAPE(1, h, w, ZN_RESTORE_INPUTS), bytes, &r));
+    ZN_TRY(runner_for(c, width, height, bytes, &r));
     zn_runner_clear_rows(r);
     zn_image *result;
     ZN_TRY(zn_image_new(width, height, image->bits, &result));
@@ -106,12 +113,29 @@ static zn_status enlarge(zn_codec *c, const zn_image *image, zn_image **out)
     return status;
 }
 
+/* Refuses what only the second pass would refuse, after the first has taken its time. */
+static zn_status check_second_pass(zn_codec *c, const zn_image *image)
+{
+    const int width = image->width, height = image->height;
+    zn_runner *r;
+    if (width > INT_MAX / 4 || height > INT_MAX / 4)
+        return ZN_FAIL(ZN_ELIMIT, "an image of %dx%d is too large to be enlarged by 4", width, height);
+    pthread_mutex_lock(&c->lock);
+    const zn_status status = runner_for(
+        c, 4 * width, 4 * height,
+        zn_image_bytes(2 * width, 2 * height, image->bits) + zn_image_bytes(4 * width, 4 * height, image->bits), &r);
+    pthread_mutex_unlock(&c->lock);
+    return status;
+}
+
 zn_status zn_upscale(zn_codec *c, const zn_image *image, int factor, zn_image **out)
 {
     *out = NULL;
     if (factor != 2 && factor != 4)
         return ZN_FAIL(ZN_EINVALID, "images can be enlarged by 2 or 4, not by %d", factor);
     ZN_TRY(check(c));
+    if (factor == 4 && c->compute.options.memory)
+        ZN_TRY(check_second_pass(c, image));
     zn_image *twice;
     ZN_TRY(enlarge(c, image, &twice));
     if (factor == 2) {

@@ -11,6 +11,8 @@ done
 zenith upscale -q $model whole.png -o twice.png
 zenith upscale -q $model a.png -o four.png --scale 4 && zenith info --json four.png | jsoncheck -p width height
 cmp twice.png four.png
+# a budget that is too small for the second pass is refused before the first
+zenith upscale -q $model a.png -o none.png --scale 4 --memory 1M 2>&1 | grep -o 'for an image of [0-9x]*'
 zenith upscale -q --json $model a.png b.png -o out/ | jsoncheck files failed model
 ls out
 zenith upscale --json $model b.png -o b2.png >json || exit 1
