@@ -386,6 +386,14 @@ int sv_jobs_busy(sv_jobs *jobs)
     return busy;
 }
 
+int sv_jobs_running(sv_jobs *jobs)
+{
+    sv_jobs_lock(jobs);
+    const int running = jobs->running;
+    sv_jobs_unlock(jobs);
+    return running;
+}
+
 void sv_jobs_cancel(sv_jobs *jobs)
 {
     sv_jobs_lock(jobs);

@@ -110,10 +110,10 @@ void sv_jobs_close(sv_jobs *jobs);
 int sv_jobs_closed(sv_jobs *jobs);
 /* True while jobs wait or run, or results of jobs that ended after the close were not fetched. */
 int sv_jobs_busy(sv_jobs *jobs);
-/* Cancels what is left and ends the workers. */
 /* Ends what waits and tells what runs to end, so that clients who wait get their answers. */
 void sv_jobs_cancel(sv_jobs *jobs);
-void sv_jobs_stop(sv_jobs *jobs);
+int sv_jobs_running(sv_jobs *jobs); /* those that are worked on, cancelled ones too */
+void sv_jobs_stop(sv_jobs *jobs);   /* cancels what is left and ends the workers */
 /* Forgets jobs that ended long ago. */
 void sv_jobs_expire(sv_jobs *jobs);
 void sv_jobs_lock(sv_jobs *jobs);

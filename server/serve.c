@@ -131,14 +131,16 @@ static void wind_down(sv_server *s)
 
 static void end(sv_server *s)
 {
+    sv_worker_stop(s->worker); /* gives back what it runs, which is in no queue of this process */
     if (s->jobs)
         sv_jobs_cancel(s->jobs);
+    while (s->jobs && sv_jobs_running(s->jobs)) /* a step, or a model that is opened, may take long */
+        pause_ms(5);
     const double until = sv_now() + SENDING_SECONDS;
     while (s->http && sv_http_busy(s->http) &&
            sv_now() < until) /* answers that are ready, and those of cancelled jobs */
         pause_ms(5);
     sv_http_stop(s->http);
-    sv_worker_stop(s->worker);
     if (s->jobs)
         sv_jobs_stop(s->jobs);
     sv_remote_close(s->remote);
