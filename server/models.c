@@ -296,6 +296,13 @@ static int tick(void *user, double fraction)
     return e->job ? sv_job_tick(e->job, fraction) : 0;
 }
 
+size_t sv_handle_memory(const sv_server *s)
+{
+    const size_t all = s->settings->memory, shares = 2 * (size_t)s->settings->workers;
+    const size_t overhead = all ? zn_context_overhead(s->context, s->settings->device) : 0;
+    return overhead < all ? (all - overhead) / shares + overhead : all / shares;
+}
+
 static zn_options compute_of(const sv_models *m, const sv_job *job, sv_engine *e)
 {
     const serve_settings *s = m->server->settings;
@@ -303,7 +310,7 @@ static zn_options compute_of(const sv_models *m, const sv_job *job, sv_engine *e
                          .context = m->server->context,
                          .precision = (zn_precision)job->o.precision,
                          .device = s->device,
-                         .memory = s->memory / 2 / (size_t)s->workers,
+                         .memory = sv_handle_memory(m->server),
                          .tile = e->generator ? 0 : job->o.tile,
                          .progress = tick,
                          .user = e };

@@ -57,6 +57,9 @@ void sv_default_generator(sv_server *s, char name[128]);
 /* What a generator says about itself; all zero where it says nothing, or is not there. */
 void sv_generator_about(sv_models *models, const char *name, zn_generator_about *out);
 void sv_choose_generator(sv_server *s, const char *name);
+/* The budget of one handle: half of the server's is for models, the rest for its workers. Each handle counts what a
+ * device's driver takes, which is there once. */
+size_t sv_handle_memory(const sv_server *s);
 void sv_models_memory(sv_models *models, double *budget, double *loaded, int *count);
 
 #endif

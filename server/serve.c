@@ -66,6 +66,18 @@ static void name_instance(sv_server *s)
         snprintf(s->instance, sizeof s->instance, "%06x", number & 0xffffff);
 }
 
+/* A driver's share may be more than a small budget. */
+static int enough_memory(sv_server *s)
+{
+    const serve_settings *o = s->settings;
+    const size_t overhead = o->memory ? zn_context_overhead(s->context, o->device) : 0, mib = 1 << 20;
+    const size_t least = overhead / mib + 128;
+    if (!overhead || o->memory >= least * mib)
+        return 1;
+    complain("--memory needs at least %zuM on this GPU, whose driver takes about %zu MiB of it", least, overhead / mib);
+    return 0;
+}
+
 static int start(sv_server *s)
 {
     const serve_settings *o = s->settings;
@@ -75,6 +87,8 @@ static int start(sv_server *s)
         return 0;
     if (zn_context_new(o->threads, &s->context) != ZN_OK)
         return fail(zn_error_text());
+    if (!enough_memory(s))
+        return 0;
     s->models = sv_models_start(s);
     if (o->queue_server && !o->worker && !(s->remote = sv_remote_open(o->queue_server)))
         return fail(zn_error_text());

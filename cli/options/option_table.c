@@ -340,7 +340,7 @@ const option option_table[] = {
       CMD_GENERATE, HARMLESS, value_tile, AT(tile) },
     { "memory", 0, "SIZE", "memory limit, weights and images included, such as 1G (half of the free memory)", "a size such as 512M or 1G",
       RUNS | CMD_BENCH | CMD_EVAL, HARMLESS, value_memory, AT(memory) },
-    { "memory", 0, "SIZE", "memory limit besides the mapped weights, such as 6G (half of the free memory)", "a size such as 512M or 1G",
+    { "memory", 0, "SIZE", "memory limit besides the mapped weights; on a GPU, of all that is there; such as 6G (half of the free memory)", "a size such as 512M or 1G",
       CMD_GENERATE, HARMLESS, value_memory, AT(memory) },
     { "memory", 0, "SIZE", "memory for models and work, such as 12G (half of the free memory)", "a size such as 512M or 1G",
       CMD_SERVE, HARMLESS, value_memory, AT(memory) },

@@ -34,6 +34,9 @@ ZN_API void zn_context_free(zn_context *context);
 ZN_API int zn_context_threads(const zn_context *context);
 /* Bytes of packed weights that handles use now. */
 ZN_API size_t zn_context_packed_bytes(const zn_context *context);
+/* Bytes that the driver and the libraries of a GPU take, an estimate: once, though zn_options.memory of each handle has
+ * to contain them. device: as in zn_options, which this opens. 0: the CPU, or it cannot be used. */
+ZN_API size_t zn_context_overhead(zn_context *context, const char *device);
 
 #ifdef __cplusplus
 }

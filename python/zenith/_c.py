@@ -1430,6 +1430,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "zn_context_free": (None, [POINTER(zn_context)]),
     "zn_context_threads": (c_int, [POINTER(zn_context)]),
     "zn_context_packed_bytes": (c_size_t, [POINTER(zn_context)]),
+    "zn_context_overhead": (c_size_t, [POINTER(zn_context), c_char_p]),
     "zn_precision_name": (c_char_p, [c_int]),
     "zn_codec_new": (c_int, [POINTER(zn_model), POINTER(zn_options), POINTER(POINTER(zn_codec))]),
     "zn_codec_free": (None, [POINTER(zn_codec)]),

@@ -23,7 +23,7 @@ static zn_status open_video(sv_job *job, const sv_engine *e, zn_video **out)
                                  .context = job->server->context,
                                  .precision = (zn_precision)job->o.precision,
                                  .device = job->server->settings->device,
-                                 .memory = job->server->settings->memory / 2 / (size_t)job->server->settings->workers,
+                                 .memory = sv_handle_memory(job->server),
                                  .progress = tick,
                                  .user = job };
     return zn_video_new(e->model, &compute, out);

@@ -28,7 +28,7 @@ static zn_status measure(sv_job *job, const sv_engine *e)
                                  .context = job->server->context,
                                  .precision = (zn_precision)o->precision,
                                  .device = s->device,
-                                 .memory = s->memory / 2 / (size_t)s->workers,
+                                 .memory = sv_handle_memory(job->server),
                                  .profile = 1,
                                  .progress = sv_job_tick,
                                  .user = job };

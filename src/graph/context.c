@@ -102,3 +102,9 @@ zn_status zn_context_device(zn_context *c, const char *name, zn_device **out)
     pthread_mutex_unlock(&c->lock);
     return status;
 }
+
+size_t zn_context_overhead(zn_context *c, const char *name)
+{
+    zn_device *d;
+    return zn_context_device(c, name, &d) == ZN_OK && d ? zn_device_overhead(d) : 0;
+}

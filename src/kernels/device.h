@@ -58,7 +58,7 @@ void zn_device_unlock(zn_device *d);
 const char *zn_device_kind(const zn_device *d); /* "CUDA", for messages */
 /* Describes the device and its data-sheet limits: GFLOP/s of fp32 multiply-adds without matrix units, and GB/s. */
 void zn_device_describe(const zn_device *d, char *text, size_t size, double *gflops, double *bandwidth);
-size_t zn_device_free_memory(const zn_device *d);
+size_t zn_device_free_memory(zn_device *d); /* locks it */
 /* Bytes that the driver, kernels and libraries take beside all twins and windows: an estimate that is not too small. */
 size_t zn_device_overhead(const zn_device *d);
 /* The ZN_CPU_ flags that kernels are chosen by: those of this CPU if d is NULL, otherwise ZN_CPU_CUDA

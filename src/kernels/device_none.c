@@ -27,7 +27,7 @@ void zn_device_close(zn_device *d) { (void)d; }
 void zn_device_lock(zn_device *d) { (void)d; }
 void zn_device_unlock(zn_device *d) { (void)d; }
 const char *zn_device_kind(const zn_device *d) { return (void)d, ""; }
-size_t zn_device_free_memory(const zn_device *d) { return (void)d, 0; }
+size_t zn_device_free_memory(zn_device *d) { return (void)d, 0; }
 size_t zn_device_overhead(const zn_device *d) { return (void)d, 0; }
 void zn_device_describe(const zn_device *d, char *text, size_t size, double *gflops, double *bandwidth)
 {

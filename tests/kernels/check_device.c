@@ -4,6 +4,7 @@
 #include "../stir.h"
 #include "base/cpu.h"
 #include "base/rng.h"
+#include "graph/context.h"
 #include "graph/exec.h"
 #include "kernels/device_group.h"
 #include "models/model.h"
@@ -180,6 +181,43 @@ static void check_shared(const zn_image *image)
     zn_model_free(m);
 }
 
+/* Encoder and decoder within one budget, from too little to enough for both: what is on the GPU keeps to it, and tiles
+ * have the bits of the whole. */
+static void check_budget(const zn_image *image)
+{
+    enum { BUDGETS = 6, MIB = 1 << 20 };
+    zn_model *m;
+    zn_context *context;
+    zn_device *d;
+    int refused = 0, kept = 0;
+    must(zn_model_random("taesd", 5, &m));
+    pair whole = run(m, image, NULL, (zn_options){ .device = "cuda", .tile = ZN_TILE_OFF });
+    for (int i = 0; i < BUDGETS; i++) {
+        must(zn_context_new(2, &context));
+        must(zn_context_device(context, "cuda", &d));
+        const size_t memory = zn_context_overhead(context, "cuda") + (size_t)(4 * MIB) * (size_t)(1 << i) / 2;
+        zn_codec *codec;
+        pair p = { 0 };
+        must(zn_codec_new(m, &(zn_options){ .context = context, .device = "cuda", .memory = memory }, &codec));
+        zn_status status = zn_encode(codec, image, &p.latent);
+        if (status == ZN_OK)
+            status = zn_decode_bits(codec, p.latent, 16, &p.image);
+        refused += status == ZN_ENOMEM;
+        if (status == ZN_OK) {
+            kept++;
+            failures +=
+                zn_device_most(d) + zn_device_overhead(d) > memory || image_difference(p.image, whole.image) != 0;
+        }
+        pair_free(&p);
+        zn_codec_free(codec);
+        zn_context_free(context);
+    }
+    printf("budgets: %d refused, %d kept\n", refused, kept);
+    failures += !refused || !kept || refused + kept != BUDGETS;
+    pair_free(&whole);
+    zn_model_free(m);
+}
+
 /* A group of one: the sums are what they were. */
 static void check_group(zn_device *d)
 {
@@ -318,6 +356,7 @@ int main(int argc, char **argv)
         width = 16;
     zn_image *shared = picture();
     check_shared(shared);
+    check_budget(shared);
     zn_image_free(shared);
     zn_image_free(image);
     printf("%d comparisons, %d failures\n", compared, failures);

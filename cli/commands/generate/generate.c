@@ -87,11 +87,13 @@ static void tell_cut(work *w)
     note_cut(w, w->current, &r);
 }
 
-/* "image 3 of 8, ", or "images 1 to 4 of 8, ". */
+/* "image 3 of 8, ", or "images 1 to 4 of 8, "; of several processes, each of which has its own: "4 images of 8, ". */
 static void name_images(const work *w, char *out, size_t size)
 {
     *out = 0;
-    if (w->at_once > 1)
+    if (w->at_once > 1 && zn_ranks_count(w->ranks) > 1)
+        snprintf(out, size, "%d images of %d, ", w->at_once, w->count);
+    else if (w->at_once > 1)
         snprintf(out, size, "images %d to %d of %d, ", w->current + 1, w->current + w->at_once, w->count);
     else if (w->count > 1)
         snprintf(out, size, "image %d of %d, ", w->current + 1, w->count);

@@ -151,15 +151,19 @@ void zn_device_describe(const zn_device *d, char *text, size_t size, double *gfl
     *bandwidth = 2.0 * memory_clock * 1e-6 * bits / 8;
 }
 
-/* The pool keeps what was freed until then. */
-size_t zn_device_free_memory(const zn_device *d)
+/* The pool keeps what was freed until then. Waiting would end another thread's recording: it has the lock meanwhile. */
+size_t zn_device_free_memory(zn_device *d)
 {
     size_t unused = 0, all = 0;
     cudaMemPool_t pool;
+    zn_device_lock(d);
     cudaStreamSynchronize(d->stream);
     if (d->pooled && cudaDeviceGetDefaultMemPool(&pool, d->number) == cudaSuccess)
         cudaMemPoolTrimTo(pool, 0);
-    return cudaMemGetInfo(&unused, &all) == cudaSuccess ? unused : 0;
+    if (cudaMemGetInfo(&unused, &all) != cudaSuccess)
+        unused = 0;
+    zn_device_unlock(d);
+    return unused;
 }
 
 /* A context has stacks for all threads of each multiprocessor. An H200 (132 of these): 527 MiB when it is opened, and

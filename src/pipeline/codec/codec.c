@@ -60,16 +60,17 @@ void zn_codec_write_image(void *to, zn_region region, const float *map, size_t s
 }
 
 /* The other part's runner waits for the next image, unless it takes much of a budget. Returns the bytes that it and its
- * packed weights use. */
+ * packed weights use; without a runner these are in the host's memory. */
 static size_t keep_other(zn_codec *c, zn_part part)
 {
     const zn_part index = part == ZN_ENCODER ? ZN_DECODER : ZN_ENCODER;
+    const size_t budget = c->compute.options.memory, overhead = zn_compute_overhead(&c->compute);
     zn_runner **other = &c->runner[index];
-    if (*other && c->compute.options.memory && zn_runner_bytes(*other) > c->compute.options.memory / 8) {
+    if (*other && budget && 8 * zn_runner_bytes(*other) + overhead > budget) {
         zn_runner_free(*other);
         *other = NULL;
     }
-    return *other ? zn_runner_bytes(*other) : c->packed[index];
+    return *other ? zn_runner_bytes(*other) : c->compute.device ? 0 : c->packed[index];
 }
 
 /* Weights in memory, and the largest of those that stay in their file while it is prepared. */
@@ -92,8 +93,9 @@ zn_status zn_codec_runner(zn_codec *c, zn_part part, zn_shape shape, size_t held
     }
     if (!*kept) {
         zn_runner_options options = zn_runner_options_of(&c->compute);
-        held += bytes_of(c->model) + keep_other(c, part);
-        options.held = c->compute.device ? zn_compute_overhead(&c->compute) : held;
+        const size_t other = keep_other(c, part);
+        options.held = c->compute.device ? zn_compute_overhead(&c->compute) + c->beside + other
+                                         : held + bytes_of(c->model) + other;
         options.streams = true;
         ZN_TRY(zn_runner_new(c->model, part, shape, &options, kept));
         c->packed[part] = zn_runner_packed(*kept);

@@ -13,6 +13,7 @@ struct zn_codec {
     pthread_mutex_t lock;
     zn_runner *runner[2]; /* by part, for the last size used */
     size_t packed[2];     /* bytes of packed weights, by part; they stay when a runner goes */
+    size_t beside;        /* bytes of the device that others of its owner have within the same budget */
     zn_part last;
     zn_profile_row *rows;
     int row_count;

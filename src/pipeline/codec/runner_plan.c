@@ -10,7 +10,7 @@
 
 enum { MIB = 1 << 20 };
 
-static size_t free_memory(const zn_device *device)
+static size_t free_memory(zn_device *device)
 {
     return device ? zn_device_free_memory(device) : zn_memory_available(ZN_MEMINFO);
 }

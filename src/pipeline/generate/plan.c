@@ -113,8 +113,12 @@ static void say_weights(zn_generator *g, const char *part, const zn_part_files *
 static zn_status say_text(zn_generator *g, const zn_part_files *files, const zn_generation *q)
 {
     (void)q;
-    say_weights(g, "text encoder", files, zn_part_bytes(files) > (double)zn_generator_budget(g));
-    say(g, "\n");
+    const bool release = zn_part_bytes(files) > (double)zn_generator_budget(g);
+    say_weights(g, "text encoder", files, release);
+    say(g, "%s\n",
+        g->compute.device && g->compute.options.memory && !release
+            ? "; from the second image on they may take turns, to leave room for the others"
+            : "");
     return ZN_OK;
 }
 

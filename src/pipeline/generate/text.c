@@ -41,6 +41,7 @@ struct zn_text_encoder {
     zn_graph *graph; /* NULL: there is no run */
     zn_exec *exec;
     zn_ahead ahead;
+    bool turns; /* weights of the last run took turns on the device */
     zn_node *ids, *states;
     zn_stage_progress progress;
 };
@@ -145,7 +146,9 @@ static zn_status plan_on_device(zn_generator *g, zn_text_encoder *e, size_t *wei
     return ZN_OK;
 }
 
-static zn_status make_exec(zn_generator *g, zn_text_encoder *e)
+/* held: weights of the last run, which a device keeps if all of them and all of the new one's stay there: where they
+ * take turns it has no room for those of both. */
+static zn_status make_exec(zn_generator *g, zn_text_encoder *e, zn_held_weights *held)
 {
     zn_exec_options options = { .pool = g->compute.pool,
                                 .device = g->compute.device,
@@ -156,6 +159,9 @@ static zn_status make_exec(zn_generator *g, zn_text_encoder *e)
     ZN_TRY(zn_stored_bind(&e->weights, e->graph));
     if (g->compute.device)
         ZN_TRY(plan_on_device(g, e, &options.weights));
+    if (options.weights || e->turns)
+        zn_held_weights_free(held);
+    e->turns = options.weights > 0;
     const bool release = zn_part_bytes(&e->files) > (double)zn_generator_budget(g);
     ZN_TRY(zn_ahead_start(&e->ahead, e->graph, &e->weights, release, &options));
     return zn_exec_new(e->graph, &e->states, 1, &options, &e->exec);
@@ -176,7 +182,7 @@ static zn_status start_run(zn_generator *g, zn_text_encoder *e, const batch *b)
     if (status == ZN_OK) {
         e->ids = zn_graph_input(e->graph, "ids", shape);
         e->states = zn_qwen3((zn_scope){ e->graph, "" }, e->ids, &e->form, e->form.layers - 1, NULL);
-        status = make_exec(g, e);
+        status = make_exec(g, e, &held);
     }
     zn_held_weights_free(&held);
     if (status != ZN_OK)

@@ -252,19 +252,27 @@ static zn_status run_part(zn_generator *g, zn_part part, call *c)
 
 /* ---- whole if the budget allows it, else in the largest tiles that it allows ---- */
 
+static zn_part other_of(zn_part part) { return part == ZN_DECODER ? ZN_ENCODER : ZN_DECODER; }
+
 /* How much a new runner takes is known when it exists, so the networks of other parts are freed before it is made where
- * the budget is not simply all that there is, and otherwise if it cannot be made. They stay when it runs again. */
+ * the budget is not simply all that there is, and otherwise if it cannot be made; then encoder or decoder too. They
+ * stay when it runs again. */
 static zn_status make_runner(zn_generator *g, zn_codec *codec, zn_part part, zn_shape input, size_t held,
                              zn_runner **out)
 {
+    zn_autoencoder **beside = &g->vae[other_of(part)];
     const zn_runner *last = codec->runner[part];
     const bool is_new = !last || !zn_shape_equal(zn_runner_input_shape(last), input);
-    const bool others = g->compute.device && (g->text || g->transformer);
+    const bool others = g->compute.device && (g->text || g->transformer || *beside);
     if (is_new && others && g->compute.options.memory)
         zn_generator_free_others(g, ZN_GENERATOR_VAE);
+    codec->beside = *beside ? (*beside)->bytes : 0;
     zn_status status = zn_codec_runner(codec, part, input, held, out);
     if (status == ZN_ENOMEM && others) {
         zn_generator_free_others(g, ZN_GENERATOR_VAE);
+        zn_autoencoder_free(*beside);
+        *beside = NULL;
+        codec->beside = 0;
         status = zn_codec_runner(codec, part, input, held, out);
     }
     return status;
@@ -279,7 +287,7 @@ static zn_status prepare(zn_generator *g, zn_codec *codec, zn_part part, int wid
     ZN_TRY(make_runner(g, codec, part, part == ZN_DECODER ? latent : ZN_SHAPE(1, height * SCALE, width * SCALE, 3),
                        held, out));
     g->vae[part]->bytes = zn_runner_bytes(*out);
-    const zn_autoencoder *other = g->vae[part == ZN_DECODER ? ZN_ENCODER : ZN_DECODER];
+    const zn_autoencoder *other = g->vae[other_of(part)];
     g->needs[ZN_GENERATOR_VAE] = g->vae[part]->bytes + (other ? other->bytes : 0);
     zn_generator_make_room(g, ZN_GENERATOR_VAE, g->needs[ZN_GENERATOR_VAE]);
     return ZN_OK;

@@ -13,7 +13,7 @@ static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
 static int greatest_common_divisor(int a, int b) { return b ? greatest_common_divisor(b, a % b) : a; }
 
-static size_t machine_memory(const zn_device *device)
+static size_t machine_memory(zn_device *device)
 {
     if (device)
         return zn_device_free_memory(device);
