@@ -31,11 +31,14 @@ static const struct {
     const char *architecture, *hint; /* in the name of the weights; NULL: any name */
     const char *family;
 } serves[] = {
-    { "taesd", "xl", "sdxl" },       { "taesd", NULL, "sd" },         { "taesd3", "f1", "flux" },
-    { "taesd3", "flux", "flux" },    { "taesd3", NULL, "sd3" },       { "flux-vae", NULL, "flux" },
-    { "taesana", NULL, "sana" },     { "wan21-vae", NULL, "wan2.1" }, { "taew2_1", NULL, "wan2.1" },
-    { "wan22-vae", NULL, "wan2.2" }, { "taew2_2", NULL, "wan2.2" },   { "zenith-r", NULL, "none" },
-    { "taef2", NULL, "flux2" },      { "zenith-f2", NULL, "flux2" },
+    { "taesd", "xl", "sdxl" },          { "taesd", NULL, "sd" },
+    { "taesd3", "f1", "flux" },         { "taesd3", "flux", "flux" },
+    { "taesd3", NULL, "sd3" },          { "flux-vae", NULL, "flux" },
+    { "taesana", NULL, "sana" },        { "wan21-vae", NULL, "wan2.1" },
+    { "taew2_1", NULL, "wan2.1" },      { "wan22-vae", NULL, "wan2.2" },
+    { "taew2_2", NULL, "wan2.2" },      { "zenith-r", NULL, "none" },
+    { "lighttaew2_1", NULL, "wan2.1" }, { "lighttaew2_2", NULL, "wan2.2" },
+    { "taef2", NULL, "flux2" },         { "zenith-f2", NULL, "flux2" },
 };
 
 /* The last two parts of a path: diffusers' folders have the name, and the files in them are all called alike. */

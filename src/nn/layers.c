@@ -97,3 +97,22 @@ zn_node *zn_group_norm_layer(zn_scope s, zn_node *x, int groups, float eps)
     zn_node *beta, *gamma = norm_parameters(s, zn_channels(x), &beta);
     return zn_group_norm(x, gamma, beta, groups, eps);
 }
+
+zn_node *zn_fixed_affine(zn_scope s, zn_node *x, const float *factor, const float *more)
+{
+    if (zn_is_poison(x))
+        return x;
+    const int c = zn_channels(x);
+    zn_graph *g = s.graph;
+    zn_node *nodes[2];
+    for (int i = 0; i < 2; i++) {
+        const float *values = i ? more : factor;
+        float *copy = zn_arena_alloc(zn_graph_arena(g), sizeof *copy * (size_t)c);
+        nodes[i] = zn_vector(s, i ? "more" : "factor", c, ZN_ROLE_CONSTANT);
+        if (!copy || zn_is_poison(nodes[i]))
+            return zn_graph_poison(g, ZN_ENOMEM, "out of memory while building a graph");
+        memcpy(copy, values, sizeof *copy * (size_t)c);
+        nodes[i]->data = copy;
+    }
+    return zn_add_channels(zn_scale_channels(x, nodes[0]), nodes[1]);
+}

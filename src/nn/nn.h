@@ -41,5 +41,7 @@ zn_node *zn_linear_no_bias(zn_scope s, zn_node *x, int out);
 zn_node *zn_conv1d(zn_scope s, zn_node *x, int out);
 zn_node *zn_layer_norm_layer(zn_scope s, zn_node *x, float eps);
 zn_node *zn_group_norm_layer(zn_scope s, zn_node *x, int groups, float eps);
+/* factor[c] x + more[c] for each channel, numbers that are not parameters of a file. */
+zn_node *zn_fixed_affine(zn_scope s, zn_node *x, const float *factor, const float *more);
 
 #endif

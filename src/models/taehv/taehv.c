@@ -11,6 +11,8 @@
  * ("super") has blocks in the manner of ConvNeXt, and doubles the sides by pixel shuffles. */
 #include "models/taehv/taehv.h"
 
+#include "models/wan/wan.h"
+
 #include <stdio.h>
 
 #define CLAMP 3.0f
@@ -20,6 +22,13 @@ const zn_taehv_form zn_taew21 = { .patch = 1, .latent = 16, .width = 64, .back_w
 const zn_taehv_form zn_taew22 = { .patch = 2, .latent = 48, .width = 64, .back_width = { 256, 128, 64, 64 } };
 const zn_taehv_form zn_taew22_super = {
     .patch = 2, .latent = 48, .width = 64, .back_width = { 512, 256, 128, 64 }, .large = true
+};
+/* LightX2V's, trained between pixels and what the VAE itself computes. */
+const zn_taehv_form zn_lighttae21 = {
+    .patch = 1, .latent = 16, .width = 64, .back_width = { 256, 128, 64, 64 }, .raw = &zn_wan21
+};
+const zn_taehv_form zn_lighttae22 = {
+    .patch = 2, .latent = 48, .width = 64, .back_width = { 256, 128, 64, 64 }, .raw = &zn_wan22
 };
 
 static int frames_of(const zn_node *x) { return (int)x->shape.dim[0]; }
@@ -92,7 +101,8 @@ zn_node *zn_taehv_encoder(zn_scope s, zn_node *clip, const zn_taehv_form *k, zn_
         x = zn_conv3x3_stride2_no_bias(zn_at(s, "%d", first + 1), x, k->width);
         x = blocks(s, first + 2, x, m);
     }
-    return zn_conv3x3(zn_at(s, "17"), x, k->latent);
+    x = zn_conv3x3(zn_at(s, "17"), x, k->latent);
+    return k->raw ? zn_wan_normalised(zn_at(s, "latents"), x, k->raw) : x;
 }
 
 /* Without the frames before the first that the latent stands for: of the first latent frame only the last is left. */
@@ -148,6 +158,8 @@ static zn_node *super_decoder(zn_scope s, zn_node *latent, const zn_taehv_form *
 
 zn_node *zn_taehv_decoder(zn_scope s, zn_node *latent, const zn_taehv_form *k, zn_stream *m)
 {
+    if (k->raw)
+        latent = zn_wan_restored(zn_at(s, "latents"), latent, k->raw);
     zn_node *x = k->large ? super_decoder(s, latent, k, m) : base_decoder(s, latent, k, m);
     x = zn_conv3x3(zn_at(s, "22"), x, 3 * k->patch * k->patch);
     return k->patch > 1 ? zn_pixel_shuffle(x, k->patch) : x;

@@ -14,10 +14,11 @@ typedef struct zn_taehv_form {
     int width;                           /* of the encoder */
     int back_width[ZN_TAEHV_GROUPS + 1]; /* of the decoder's groups, and after the last */
     bool large;                          /* the decoder is the larger one, "super" */
+    const struct zn_wan_form *raw;       /* its latents are not normalised: Wan's numbers for it; NULL: they are */
 } zn_taehv_form;
 
 /* The published networks. */
-extern const zn_taehv_form zn_taew21, zn_taew22, zn_taew22_super;
+extern const zn_taehv_form zn_taew21, zn_taew22, zn_taew22_super, zn_lighttae21, zn_lighttae22;
 
 /* A clip that ends within a latent frame goes on with copies of its last one. */
 zn_node *zn_taehv_encoder(zn_scope s, zn_node *clip, const zn_taehv_form *k, zn_stream *m);

@@ -1,9 +1,11 @@
 /* TAEHV as an architecture: images and clips in [0,1], latents as generators know them, and the files of the
  * original, whose names are ours after any prefix. */
 #include "base/fail.h"
+#include "io/weights/reader.h"
 #include "models/arch.h"
 #include "models/stored.h"
 #include "models/taehv/taehv.h"
+#include "models/wan/wan.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -35,6 +37,22 @@ static const zn_config configs[] = {
       .frames = ZN_TAEHV_EACH,
       .first_frames = ZN_TAEHV_EACH,
       .preset_form = &zn_taew22_super },
+    { .name = "lighttaew2_1",
+      .aliases = "lighttae21",
+      .description = "LightX2V's tiny video autoencoder for Wan 2.1's latents, 16 channels at 1/8",
+      .latent = 16,
+      .downscale = 8,
+      .frames = ZN_TAEHV_EACH,
+      .first_frames = ZN_TAEHV_EACH,
+      .preset_form = &zn_lighttae21 },
+    { .name = "lighttaew2_2",
+      .aliases = "lighttae22",
+      .description = "LightX2V's tiny video autoencoder for Wan 2.2's latents, 48 channels at 1/16",
+      .latent = 48,
+      .downscale = 16,
+      .frames = ZN_TAEHV_EACH,
+      .first_frames = ZN_TAEHV_EACH,
+      .preset_form = &zn_lighttae22 },
     { .name = NULL },
 };
 
@@ -64,6 +82,7 @@ static zn_status resize(zn_config *k, const zn_wishes *want)
     k->width = f->width;
     for (int i = 0; want->width && i <= ZN_TAEHV_GROUPS; i++)
         f->back_width[i] = times[i] * want->width;
+    f->raw = NULL; /* what is trained here is known by its tensors alone */
     k->latent = f->latent = want->latent ? want->latent : f->latent;
     return ZN_OK;
 }
@@ -136,7 +155,7 @@ static void name_config(zn_config *k, const zn_taehv_form *form, const bool *pre
     for (const zn_config *known = configs; known->name; known++) {
         const zn_taehv_form *other = zn_form_of(known);
         if (other->patch == form->patch && other->latent == form->latent && other->large == form->large &&
-            (!present[0] || other->width == form->width) &&
+            other->raw == form->raw && (!present[0] || other->width == form->width) &&
             (!present[1] || memcmp(other->back_width, form->back_width, sizeof form->back_width) == 0))
             *k = *known;
     }
@@ -144,6 +163,15 @@ static void name_config(zn_config *k, const zn_taehv_form *form, const bool *pre
     k->width = present[0] ? form->width : form->back_width[ZN_TAEHV_GROUPS];
     k->downscale = form->patch << ZN_TAEHV_GROUPS;
     k->frames = k->first_frames = ZN_TAEHV_EACH;
+}
+
+/* LightX2V's networks have the same tensors. Its own program knows them by this part of their name. */
+static const zn_wan_form *statistics_of(const zn_weights *w, const zn_taehv_form *k)
+{
+    const char *slash = strrchr(w->name, '/');
+    if (!strstr(slash ? slash : w->name, "lighttae"))
+        return NULL;
+    return k->latent == zn_wan21.latent ? &zn_wan21 : k->latent == zn_wan22.latent ? &zn_wan22 : NULL;
 }
 
 static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[ZN_PARTS], bool *is_it)
@@ -168,6 +196,7 @@ static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[Z
     zn_taehv_form form = part[present[1] ? 1 : 0];
     if (present[0])
         form.width = part[0].width;
+    form.raw = statistics_of(w, &form);
     name_config(k, &form, present);
     return ZN_OK;
 }

@@ -32,35 +32,12 @@ static const zn_config configs[] = {
 _Static_assert(sizeof(zn_wan_form) <= ZN_FORM_BYTES, "a form must fit a configuration");
 static const zn_wan_form *form_of(const zn_config *k) { return zn_form_of(k); }
 
-/* factor[c] x + more[c] for each channel; the numbers are no parameters of a file. */
-static zn_node *affine(zn_scope s, zn_node *x, const float *factor, const float *more)
-{
-    const int c = zn_channels(x);
-    zn_graph *g = s.graph;
-    zn_node *nodes[2];
-    for (int i = 0; i < 2; i++) {
-        const float *values = i ? more : factor;
-        float *copy = zn_arena_alloc(zn_graph_arena(g), sizeof *copy * (size_t)c);
-        nodes[i] = zn_vector(s, i ? "more" : "factor", c, ZN_ROLE_CONSTANT);
-        if (!copy || zn_is_poison(nodes[i]))
-            return zn_graph_poison(g, ZN_ENOMEM, "out of memory while building a graph");
-        memcpy(copy, values, sizeof *copy * (size_t)c);
-        nodes[i]->data = copy;
-    }
-    return zn_add_channels(zn_scale_channels(x, nodes[0]), nodes[1]);
-}
-
 /* The scopes of a graph end with the parts' names, which the networks add themselves. */
 static zn_node *encode_clip(zn_scope s, zn_node *x, const zn_wan_form *k, zn_stream *m)
 {
-    float factor[ZN_WAN_LATENT], more[ZN_WAN_LATENT];
-    for (int i = 0; i < k->latent; i++) {
-        factor[i] = 1 / k->deviation[i];
-        more[i] = -k->mean[i] / k->deviation[i];
-    }
-    x = affine(zn_at(s, "pixels"), x, (float[]){ 2, 2, 2 }, (float[]){ -1, -1, -1 });
+    x = zn_fixed_affine(zn_at(s, "pixels"), x, (float[]){ 2, 2, 2 }, (float[]){ -1, -1, -1 });
     zn_node *means = zn_slice_channels(zn_wan_encoder(zn_above(s), x, k, m), 0, k->latent);
-    return affine(zn_at(s, "latents"), means, factor, more);
+    return zn_wan_normalised(zn_at(s, "latents"), means, k);
 }
 
 /* Means as above with their log variances, of the same normalised latents: a deviation that divides values divides
@@ -75,14 +52,14 @@ static zn_node *moments(zn_scope s, zn_node *x, const zn_config *config, zn_stre
         factor[k->latent + i] = 1;
         more[k->latent + i] = -2 * logf(k->deviation[i]);
     }
-    x = affine(zn_at(s, "pixels"), x, (float[]){ 2, 2, 2 }, (float[]){ -1, -1, -1 });
-    return affine(zn_at(s, "moments"), zn_wan_encoder(zn_above(s), x, k, m), factor, more);
+    x = zn_fixed_affine(zn_at(s, "pixels"), x, (float[]){ 2, 2, 2 }, (float[]){ -1, -1, -1 });
+    return zn_fixed_affine(zn_at(s, "moments"), zn_wan_encoder(zn_above(s), x, k, m), factor, more);
 }
 
 static zn_node *decode_clip(zn_scope s, zn_node *x, const zn_wan_form *k, zn_stream *m)
 {
-    x = zn_wan_decoder(zn_above(s), affine(zn_at(s, "latents"), x, k->deviation, k->mean), k, m);
-    return affine(zn_at(s, "pixels"), x, (float[]){ 0.5f, 0.5f, 0.5f }, (float[]){ 0.5f, 0.5f, 0.5f });
+    x = zn_wan_decoder(zn_above(s), zn_wan_restored(zn_at(s, "latents"), x, k), k, m);
+    return zn_fixed_affine(zn_at(s, "pixels"), x, (float[]){ 0.5f, 0.5f, 0.5f }, (float[]){ 0.5f, 0.5f, 0.5f });
 }
 
 static zn_node *clip(zn_scope s, zn_part part, zn_node *x, const zn_config *k, zn_stream *m)

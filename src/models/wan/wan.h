@@ -34,6 +34,9 @@ zn_node *zn_wan_decoder(zn_scope s, zn_node *latent, const zn_wan_form *k, zn_st
 /* Latents of mean 0 and deviation 1, as generators know them, of rows of channels, and back. In place. */
 void zn_wan_normalise(const zn_wan_form *k, float *latent, int64_t rows);
 void zn_wan_restore(const zn_wan_form *k, float *latent, int64_t rows);
+/* The same as layers. */
+zn_node *zn_wan_normalised(zn_scope s, zn_node *latent, const zn_wan_form *k);
+zn_node *zn_wan_restored(zn_scope s, zn_node *latent, const zn_wan_form *k);
 
 /* How many frames become one. */
 int zn_wan_frames(const zn_wan_form *k);

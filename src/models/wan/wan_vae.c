@@ -59,6 +59,21 @@ void zn_wan_restore(const zn_wan_form *k, float *latent, int64_t rows)
         latent[i] = latent[i] * k->deviation[i % k->latent] + k->mean[i % k->latent];
 }
 
+zn_node *zn_wan_normalised(zn_scope s, zn_node *latent, const zn_wan_form *k)
+{
+    float factor[ZN_WAN_LATENT], more[ZN_WAN_LATENT];
+    for (int i = 0; i < k->latent; i++) {
+        factor[i] = 1 / k->deviation[i];
+        more[i] = -k->mean[i] / k->deviation[i];
+    }
+    return zn_fixed_affine(s, latent, factor, more);
+}
+
+zn_node *zn_wan_restored(zn_scope s, zn_node *latent, const zn_wan_form *k)
+{
+    return zn_fixed_affine(s, latent, k->deviation, k->mean);
+}
+
 static zn_node *middle(zn_scope s, zn_node *x, zn_stream *m)
 {
     const int width = zn_channels(x);
