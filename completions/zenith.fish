@@ -184,7 +184,7 @@ complete -c zenith -n '__zenith_command_is encode decode reconstruct restore ups
 complete -c zenith -n '__zenith_command_is encode decode reconstruct' -l blend -d 'with --tile, of videos: blend overlapping tiles, as diffusers does; less memory, approximate'
 complete -c zenith -n '__zenith_command_is generate' -l tile -x -a 'auto off' -d 'tile size of the autoencoder in pixels, a multiple of 8; auto or off (auto: tiles if memory is short)'
 complete -c zenith -n '__zenith_command_is encode decode reconstruct restore upscale bench eval' -l memory -x -d 'memory limit, weights and images included, such as 1G (half of the free memory)'
-complete -c zenith -n '__zenith_command_is generate' -l memory -x -d 'memory limit besides the mapped weights, such as 6G (half of the free memory)'
+complete -c zenith -n '__zenith_command_is generate' -l memory -x -d 'memory limit besides the mapped weights; on a GPU, of all that is there; such as 6G (half of the free memory)'
 complete -c zenith -n '__zenith_command_is serve' -l memory -x -d 'memory for models and work, such as 12G (half of the free memory)'
 complete -c zenith -n '__zenith_command_is encode decode reconstruct restore upscale edit interpolate sample info bench dataset eval' -l seed -x -d 'seed of random weights, input, noise and choices (0)'
 complete -c zenith -n '__zenith_command_is encode decode reconstruct restore upscale edit interpolate sample generate compare info dataset' -l show -d 'draw the image in the terminal'

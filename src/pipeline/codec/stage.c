@@ -2,6 +2,7 @@
 #include "pipeline/codec/stage.h"
 
 #include "base/alloc.h"
+#include "base/cpu.h"
 #include "base/fail.h"
 #include "base/least.h"
 #include "ops/ops.h"
@@ -76,6 +77,8 @@ zn_status zn_stage_measure(zn_stage *st, size_t maps, size_t packed)
     ZN_TRY(zn_exec_estimate(st->graph, &st->output, 1, &st->prepare, &activations, &st->packed));
     st->bytes = (st->bands ? zn_bands_bytes(st->bands) : activations) + maps;
     st->bytes += st->packed > packed ? st->packed : packed;
+    if (st->prepare.cpu & ZN_CPU_CUDA) /* where the host writes and reads them they are there once more */
+        st->bytes += zn_map_bytes(st->input->shape) + zn_map_bytes(st->output->shape);
     return ZN_OK;
 }
 
