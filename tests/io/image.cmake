@@ -3,7 +3,7 @@ if(ZENITH_TEST_IMAGES)
   add_library(io_image_make STATIC image_make.c image_profile.c)
   target_link_libraries(io_image_make PUBLIC zenith_static ${CMOCKA_LIBRARIES})
   foreach(name image_alpha image_broken image_colour image_exif image_file image_focus image_frames image_grey image_impulses image_jpeg image_metadata image_metrics
-               image_more image_parameters image_pixels image_png image_resample image_webp latent_broken latent_file latent_flux2
+               image_more image_parameters image_pixels image_png image_png_write image_resample image_webp latent_broken latent_file latent_flux2
                latent_kinds)
     zenith_io_test(${name})
     target_link_libraries(io_${name} PRIVATE io_image_make)

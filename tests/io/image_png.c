@@ -1,7 +1,5 @@
-/* PNG: every colour type and depth against values worked out here, and round trips. */
+/* PNG reader: every colour type and depth against values worked out here. */
 #include "image_make.h"
-
-#include "base/alloc.h"
 
 #include <math.h>
 #include <png.h>
@@ -225,114 +223,11 @@ static void gamma_is_honoured(void **state)
     }
 }
 
-static void round_trips(void **state)
-{
-    (void)state;
-    for (int bits = 8; bits <= 16; bits += 8)
-        for (int width = 1; width < 40; width += 13) {
-            zn_image *im;
-            assert_int_equal(zn_image_new(width, 7, bits, &im), ZN_OK);
-            fill_noise(im->pixels, (size_t)width * 7 * 3 * (size_t)(bits / 8));
-            blob b = { 0 };
-            void *bytes;
-            size_t size;
-            assert_int_equal(zn_image_write_memory("png", im, NULL, &bytes, &size), ZN_OK);
-            blob_add(&b, bytes, size);
-            zn_memory_free(bytes);
-            blob_add(&b, "trailing garbage", 16);
-            zn_image *back = must_read(&b, NULL);
-            assert_int_equal(back->bits, bits);
-            assert_memory_equal(back->pixels, im->pixels, (size_t)width * 7 * 3 * (size_t)(bits / 8));
-            zn_image_free(back);
-            zn_image_free(im);
-            blob_free(&b);
-        }
-}
-
-/* Half noise, half a gradient, so that blocks do and do not get smaller. */
-static zn_image *large_image(int width, int height, int bits)
-{
-    zn_image *im;
-    assert_int_equal(zn_image_new(width, height, bits, &im), ZN_OK);
-    const size_t size = (size_t)width * (size_t)height * 3 * (size_t)(bits / 8);
-    fill_noise(im->pixels, size);
-    for (size_t i = size / 2; i < size; i++)
-        ((uint8_t *)im->pixels)[i] = (uint8_t)(i / 7);
-    return im;
-}
-
-/* Large images are compressed in blocks: the same bytes for any number of threads, read by libpng, which checks all
- * sums. */
-static void threads_write_the_same(void **state)
-{
-    static const int cases[][4] = { { 700, 500, 8, 0 }, { 300, 500, 16, 0 },  { 1, 90000, 8, 0 },
-                                    { 90000, 9, 8, 0 }, { 1200, 1100, 8, 1 }, { 43690, 2, 8, 0 } };
-    (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        zn_image *im = large_image(cases[i][0], cases[i][1], cases[i][2]);
-        if (cases[i][3])
-            zn_image_make_grey(im);
-        blob first = { 0 };
-        for (int threads = 1; threads <= 5; threads += 2) {
-            const zn_image_write_options o = { .threads = threads };
-            blob b = { 0 };
-            void *bytes;
-            size_t size;
-            assert_int_equal(zn_image_write_memory("png", im, &o, &bytes, &size), ZN_OK);
-            blob_add(&b, bytes, size);
-            zn_memory_free(bytes);
-            zn_image *back = must_read(&b, NULL);
-            assert_memory_equal(back->pixels, im->pixels,
-                                (size_t)im->width * (size_t)im->height * 3 * (size_t)(im->bits / 8));
-            zn_image_free(back);
-            if (threads == 1)
-                first = b;
-            else {
-                assert_int_equal(b.size, first.size);
-                assert_memory_equal(b.data, first.data, b.size);
-                blob_free(&b);
-            }
-        }
-        blob_free(&first);
-        zn_image_free(im);
-    }
-}
-
-static void memory_may_run_out(void **state)
-{
-    (void)state;
-    zn_image *im = large_image(500, 400, 8);
-    int failures = 0;
-    for (int64_t n = 1; n <= 40; n++) { /* some of these are for threads, without which it goes on */
-        const zn_image_write_options o = { .threads = 3 };
-        void *bytes = NULL;
-        size_t size;
-        zn_alloc_fail_at(n);
-        const zn_status status = zn_image_write_memory("png", im, &o, &bytes, &size);
-        zn_alloc_fail_at(0);
-        zn_memory_free(bytes);
-        assert_true(status == ZN_OK || status == ZN_ENOMEM);
-        failures += status != ZN_OK;
-    }
-    assert_true(failures > 20);
-    const zn_image_write_options negative = { .threads = -1 };
-    void *bytes;
-    size_t size;
-    assert_int_equal(zn_image_write_memory("png", im, &negative, &bytes, &size), ZN_EINVALID);
-    zn_image_free(im);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(grey_and_rgb),
-        cmocka_unit_test(alpha_over_background),
-        cmocka_unit_test(palettes),
-        cmocka_unit_test(transparent_colour),
-        cmocka_unit_test(gamma_is_honoured),
-        cmocka_unit_test(round_trips),
-        cmocka_unit_test(threads_write_the_same),
-        cmocka_unit_test(memory_may_run_out),
+        cmocka_unit_test(grey_and_rgb),       cmocka_unit_test(alpha_over_background), cmocka_unit_test(palettes),
+        cmocka_unit_test(transparent_colour), cmocka_unit_test(gamma_is_honoured),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
