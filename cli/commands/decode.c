@@ -145,6 +145,15 @@ static int fits(const session *s, const job *item, const zn_latent *latent)
 
 /* ---- decoding ---- */
 
+/* Whether the images of a latent can be stored in the format of the result. */
+static zn_status check_size(const session *s, const job *item, const zn_latent *latent)
+{
+    const int64_t side = s->diffusion ? s->info->image_size : s->info->downscale,
+                  scale = zn_codec_unpacks(s->info, latent) ? 2 * side : side;
+    return check_image(item->kind, latent->image_width ? latent->image_width : latent->width * scale,
+                       latent->image_height ? latent->image_height : latent->height * scale, 0);
+}
+
 /* Decodes a latent that fits the session's model to item->output. Adds facts to j as members. */
 static zn_status decode_latent(session *s, const job *item, const zn_latent *latent, json *j, char *summary,
                                size_t size)
@@ -156,6 +165,10 @@ static zn_status decode_latent(session *s, const job *item, const zn_latent *lat
         complain("%s: a condition of %s is a latent of 1x1, and this one is %dx%d", item->input, s->info->architecture,
                  latent->width, latent->height);
         return ZN_ESHAPE;
+    }
+    if (!is_video_file(item->kind) && check_size(s, item, latent) != ZN_OK) {
+        complain_about(item->input);
+        return ZN_EINVALID;
     }
     if (latent->frames > 1 || is_video_file(item->kind))
         return decode_clip(s, item, latent, j, summary, size);
@@ -274,10 +287,6 @@ static zn_status work(session *s, const job *item, json *j, char *summary, size_
 {
     zn_latent *latent = NULL;
     int64_t count = 1;
-    if (s->o->bits == 16 && !has_extension(item->kind, "png")) {
-        complain("%s: only PNG supports 16 bits per sample", item->output);
-        return ZN_EINVALID;
-    }
     zn_status status = read_latent(s, item, 0, &latent, &count);
     if (status == ZN_OK && count == 1)
         status = decode_latent(s, item, latent, j, summary, size);
@@ -287,27 +296,27 @@ static zn_status work(session *s, const job *item, json *j, char *summary, size_
 
 static int can_write(const char *path) { return zn_image_can_write(path) || is_video_file(path); }
 
-/* A name of the video that this writes, to be freed; NULL if it writes images. As jobs_make: --format is for results
- * without a name of their own. */
-static char *video_to_write(const options *o)
+/* A name with the format of the results, to be freed. As jobs_make: --format is for results without a name of their
+ * own. */
+static char *name_of_results(const options *o)
 {
     const char *name = o->output;
-    if (name && !is_folder(name) && (is_video_file(name) || zn_image_can_write(name)))
-        return is_video_file(name) ? must_copy(name) : NULL;
-    char *sample = o->format ? must_print("video.%s", o->format) : NULL;
-    if (sample && is_video_file(sample))
-        return sample;
-    free(sample);
-    return NULL;
+    if (name && !is_folder(name) && can_write(name))
+        return must_copy(name);
+    return must_print("result.%s", o->format ? o->format : "png");
 }
 
-/* Checks before anything is decoded that a video, if that is the result, can be written. Returns 0, or an exit status
- * after reporting why not. */
-static int check_video(const options *o)
+/* Checks before anything is decoded that the format of the results can be written, in the bits asked for. Returns 0, or
+ * an exit status after reporting why not. */
+static int check_format(const options *o)
 {
-    char *name = video_to_write(o);
-    int status = name ? film_check_settings(o) : 0;
-    if (name && !status && zn_film_check(name) != ZN_OK) {
+    char *name = name_of_results(o);
+    int status = 0;
+    if (o->bits == 16 && !has_extension(name, "png"))
+        status = usage_error("decode", "only PNG supports 16 bits per sample: leave --bits out, or write a .png");
+    else if (is_video_file(name))
+        status = film_check_settings(o);
+    if (!status && is_video_file(name) && zn_film_check(name) != ZN_OK) {
         complain_about(name);
         status = EXIT_FAILURE;
     }
@@ -317,7 +326,7 @@ static int check_video(const options *o)
 
 int decode_run(const options *o)
 {
-    const int status = check_video(o);
+    const int status = check_format(o);
     if (status)
         return status;
     const batch b = {

@@ -21,7 +21,8 @@ typedef struct trip {
     zn_image *original, *result, *picture; /* picture: the image to write; may be result itself */
     zn_image_metadata metadata;
     zn_latent *latent;
-    diffusion d; /* if the model is a diffusion autoencoder */
+    const char *kind; /* its extension is the format of the result; NULL if none is written */
+    diffusion d;      /* if the model is a diffusion autoencoder */
     zn_image_difference difference;
     double encode_ms, decode_ms;
 } trip;
@@ -64,6 +65,8 @@ static zn_status by_codec(session *s, const char *input, trip *t)
     const zn_image_read_options reading = { .background = { o->background[0], o->background[1], o->background[2] } };
     const double base = s->bar.base, scale = s->bar.scale;
     zn_status status = read_image(o, input, &reading, &t->original);
+    if (status == ZN_OK && t->kind)
+        status = check_image(t->kind, t->original->width, t->original->height, o->compare);
     if (status != ZN_OK)
         return status;
     const double share = encoder_share(s, t->original);
@@ -149,12 +152,12 @@ static zn_status travel(session *s, const char *input, trip *t)
     return status == ZN_OK && s->o->compare ? zn_image_side_by_side(t->original, t->result, &t->picture) : status;
 }
 
-static zn_status write_result(const options *o, const char *path, const char *kind, const trip *t)
+static zn_status write_result(const options *o, const char *path, const trip *t)
 {
     const zn_image_write_options writing = {
         .quality = o->quality, .lossless = o->lossless, .threads = o->threads, .metadata = &t->metadata
     };
-    return write_image(path, kind, t->picture, &writing);
+    return write_image(path, t->kind, t->picture, &writing);
 }
 
 static void clear(trip *t)
@@ -194,7 +197,7 @@ typedef struct sums {
 
 static zn_status work(session *s, const job *item, json *j, char *summary, size_t size)
 {
-    trip t = { 0 };
+    trip t = { .kind = item->output ? item->kind : NULL };
     char *why = misplaced(s);
     if (why) {
         complain("%s: %s", item->input, why);
@@ -203,7 +206,7 @@ static zn_status work(session *s, const job *item, json *j, char *summary, size_
     }
     zn_status status = travel(s, item->input, &t);
     if (status == ZN_OK && item->output)
-        status = write_result(s->o, item->output, item->kind, &t);
+        status = write_result(s->o, item->output, &t);
     if (status != ZN_OK) {
         complain_about(item->input);
     } else {
@@ -308,7 +311,7 @@ static int run_one(const options *o)
     if (status)
         return status;
     session s = { 0 };
-    trip t = { 0 };
+    trip t = { .kind = o->output };
     status = session_open(&s, o, o->model, NEEDS);
     char *why = status ? NULL : misplaced(&s);
     if (why)
@@ -316,7 +319,7 @@ static int run_one(const options *o)
     free(why);
     if (!status) {
         progress_begin(&s.bar, "reconstruct", 0, 1);
-        if (travel(&s, o->files[0], &t) != ZN_OK || (o->output && write_result(o, o->output, o->output, &t) != ZN_OK)) {
+        if (travel(&s, o->files[0], &t) != ZN_OK || (o->output && write_result(o, o->output, &t) != ZN_OK)) {
             complain_about(o->files[0]);
             status = EXIT_FAILURE;
         }

@@ -104,7 +104,10 @@ static zn_status run_network(session *s, work_of *w)
 static zn_status restore(session *s, const job *item, work_of *w)
 {
     const options *o = s->o;
+    const int64_t scale = o->scale ? o->scale : 1;
     zn_status status = read_input(o, item, w);
+    if (status == ZN_OK)
+        status = check_image(item->kind, w->damaged->width * scale, w->damaged->height * scale, o->compare);
     if (status != ZN_OK)
         return status;
     status = run_network(s, w);

@@ -128,6 +128,11 @@ const char *standard_output_problem(int json, int show)
     return isatty(STDOUT_FILENO) ? "it is a terminal" : NULL;
 }
 
+zn_status check_image(const char *kind, int64_t width, int64_t height, int compared)
+{
+    return zn_image_check(kind, compared ? 3 * width + 2 * ZN_IMAGE_GAP : width, height, 8);
+}
+
 zn_status write_image(const char *path, const char *kind, const zn_image *image, const zn_image_write_options *writing)
 {
     if (!strcmp(path, kind))

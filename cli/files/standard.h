@@ -22,6 +22,9 @@ void name_kept_files(char *text, size_t size);
 /* The reason why results cannot be written to standard output, or NULL. */
 const char *standard_output_problem(int json, int show);
 
+/* Whether write_image can store an image of this size, or with `compared` a comparison of two: for use before it is
+ * made. */
+zn_status check_image(const char *kind, int64_t width, int64_t height, int compared);
 /* Like zn_image_write, but the extension of `kind` selects the format where it is not the path itself. */
 zn_status write_image(const char *path, const char *kind, const zn_image *image, const zn_image_write_options *writing);
 

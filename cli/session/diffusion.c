@@ -322,6 +322,8 @@ int diffusion_run(const options *o, const diffusion_command *c)
     if (!status)
         status = diffusion_open(&s, o, c->needs);
     if (!status)
+        status = results_check_size(&r, s.info->image_size, s.info->image_size);
+    if (!status)
         status = run(&s, c, &r);
     session_close(&s);
     results_end(&r);

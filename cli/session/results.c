@@ -93,6 +93,21 @@ int results_begin(results *r, const options *o, int expected, int columns, unsig
     return status;
 }
 
+int results_check_size(const results *r, int width, int height)
+{
+    const options *o = r->o;
+    if (!o->output || (!r->folder && is_video_file(o->output)))
+        return 0;
+    const int columns = r->folder ? 1 : r->columns;
+    const int rows = r->folder ? 1 : (r->expected + r->columns - 1) / r->columns;
+    char *kind = r->folder || results_to_standard_output(r) ? must_print("-.%s", extension(o)) : must_copy(o->output);
+    const int good = check_image(kind, (int64_t)width * columns, (int64_t)height * rows, 0) == ZN_OK;
+    free(kind);
+    if (!good)
+        complain_about(o->output);
+    return good ? 0 : EXIT_FAILURE;
+}
+
 static int write_single(results *r, const zn_image *picture)
 {
     if (r->count == 1 && mkdir(r->o->output, 0777) && errno != EEXIST) {

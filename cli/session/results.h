@@ -28,6 +28,9 @@ typedef struct results {
  * if one row would be too long. Returns 0, or an exit status after reporting an error: -o is not valid, or a result
  * would replace an input. */
 int results_begin(results *r, const options *o, int expected, int columns, unsigned kinds);
+/* Before the first image, whose size is known then: reports an error if the file cannot hold all of them. Returns 0, or
+ * an exit status. */
+int results_check_size(const results *r, int width, int height);
 /* Each returns 0, or an exit status after reporting an error. */
 int results_add(results *r, zn_image *picture);
 int results_write(results *r);

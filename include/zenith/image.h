@@ -125,6 +125,9 @@ ZN_API ZN_MUST_USE zn_status zn_image_write_memory(const char *format, const zn_
                                                    const zn_image_write_options *options, void **bytes, size_t *size);
 ZN_API void zn_memory_free(void *bytes);
 
+/* Fails with one sentence if the format of this name cannot hold an image of this size: for use before the image is
+ * made. bits 16: also if it has 8 a sample, to which zn_image_write rounds. */
+ZN_API ZN_MUST_USE zn_status zn_image_check(const char *path, int64_t width, int64_t height, int bits);
 /* Non-zero if the extension of path is one this build can write. */
 ZN_API int zn_image_can_write(const char *path);
 
@@ -138,6 +141,7 @@ typedef struct zn_image_difference {
 /* Fails with ZN_ESHAPE if the sizes differ. 16-bit images are compared after rounding to 8 bits. */
 ZN_API ZN_MUST_USE zn_status zn_image_compare(const zn_image *a, const zn_image *b, zn_image_difference *out);
 
+enum { ZN_IMAGE_GAP = 8 }; /* white pixels between images side by side */
 /* a | b | their amplified absolute difference, side by side, with the bits of the deeper one. ZN_ESHAPE if the
  * sizes differ. */
 ZN_API ZN_MUST_USE zn_status zn_image_side_by_side(const zn_image *a, const zn_image *b, zn_image **out);

@@ -31,6 +31,7 @@ ZN_ENUMERIC = -8
 ZN_ECANCELLED = -9
 ZN_ELIMIT = -10
 ZN_IMAGE_MAX_PIXELS = 1 << 28
+ZN_IMAGE_GAP = 8
 ZN_LATENT_STATISTICS = 128
 ZN_ENCODER = 0
 ZN_DECODER = ZN_ENCODER + 1
@@ -1397,6 +1398,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "zn_image_write_as": (c_int, [c_char_p, c_char_p, POINTER(zn_image), POINTER(zn_image_write_options)]),
     "zn_image_write_memory": (c_int, [c_char_p, POINTER(zn_image), POINTER(zn_image_write_options), POINTER(c_void_p), POINTER(c_size_t)]),
     "zn_memory_free": (None, [c_void_p]),
+    "zn_image_check": (c_int, [c_char_p, c_int64, c_int64, c_int]),
     "zn_image_can_write": (c_int, [c_char_p]),
     "zn_image_compare": (c_int, [POINTER(zn_image), POINTER(zn_image), POINTER(zn_image_difference)]),
     "zn_image_side_by_side": (c_int, [POINTER(zn_image), POINTER(zn_image), POINTER(POINTER(zn_image))]),

@@ -232,12 +232,41 @@ static void memory_runs_out_writing(void **state)
     zn_image_free(a);
 }
 
+/* What cannot be stored is known before the image is made. */
+static void sizes_and_bits(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        int64_t width;
+        int bits;
+        zn_status status;
+    } cases[] = { { "a.png", 1 << 28, 16, ZN_OK },      { "a.jpg", 65500, 8, ZN_OK },
+                  { "-.JPEG", 65501, 8, ZN_EINVALID },  { "a.webp", 16383, 8, ZN_OK },
+                  { "a.webp", 16384, 8, ZN_EINVALID },  { "a.jpg", 8, 16, ZN_EUNSUPPORTED },
+                  { "a.webp", 8, 16, ZN_EUNSUPPORTED }, { "a.gif", 8, 8, ZN_EUNSUPPORTED } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(zn_image_check(cases[i].name, cases[i].width, 1, cases[i].bits), cases[i].status);
+        assert_int_equal(zn_image_check(cases[i].name, 1, cases[i].width, cases[i].bits), cases[i].status);
+    }
+    zn_image *im;
+    assert_int_equal(zn_image_new(16384, 1, 8, &im), ZN_OK);
+    assert_int_equal(zn_image_write(in_folder("a.webp"), im, NULL), ZN_EINVALID);
+    assert_non_null(strstr(zn_error_text(), "16384x1 is too large for a WebP"));
+    zn_image_free(im);
+    assert_int_equal(files_in_folder(), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_and_contents),      cmocka_unit_test(refused_names),
-        cmocka_unit_test(failures_name_the_file),  cmocka_unit_test(new_images),
-        cmocka_unit_test(memory_runs_out_reading), cmocka_unit_test(memory_runs_out_writing),
+        cmocka_unit_test(names_and_contents),
+        cmocka_unit_test(refused_names),
+        cmocka_unit_test(sizes_and_bits),
+        cmocka_unit_test(failures_name_the_file),
+        cmocka_unit_test(new_images),
+        cmocka_unit_test(memory_runs_out_reading),
+        cmocka_unit_test(memory_runs_out_writing),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

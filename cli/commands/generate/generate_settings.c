@@ -342,6 +342,17 @@ static int complain_of_size(const options *o)
                        one ? "" : " or ", one ? "" : text[1]);
 }
 
+/* Whether the results can be stored in their format. */
+static int check_size(const options *o, const parameters *p)
+{
+    char *path = generate_path(o, 0, 1);
+    const int good =
+        !path || !p->width ||
+        zn_image_check(strcmp(path, STANDARD_OUTPUT) ? path : generate_kind(o), p->width, p->height, 8) == ZN_OK;
+    free(path);
+    return good ? 0 : usage_error(o->command->name, "%s", zn_error_text());
+}
+
 int generate_images(const options *o, parameters *p, zn_image **image, zn_image **mask)
 {
     *image = *mask = NULL;
@@ -357,7 +368,9 @@ int generate_images(const options *o, parameters *p, zn_image **image, zn_image 
                                   .decoder_tile = p->decoder_tile };
     if (zn_generation_check(&plain) != ZN_OK)
         return usage_error(o->command->name, "%s", zn_error_text());
-    const int status = read_images(o, p, image, mask);
+    int status = read_images(o, p, image, mask);
+    if (!status)
+        status = check_size(o, p);
     if (status)
         return status;
     zn_generation whole = plain;

@@ -30,11 +30,14 @@ typedef struct zn_image_format {
     /* EXIF and XMP: copies of what the bytes hold, and into the file that write has made (metadata.h). NULL: none. */
     zn_status (*find_metadata)(const zn_source *source, zn_image_metadata *out);
     zn_status (*put_metadata)(const zn_image_metadata *metadata, const zn_image *image, zn_bytes *file);
+    int side_most;    /* pixels a side that the format can hold; 0: more than an image has */
     int read_only;    /* Zenith has no writer for it in any build */
     int writes_16;    /* write takes 16-bit images; others get 8 bits */
     int writes_alpha; /* write takes options->alpha */
     int writes_text;  /* put_metadata takes metadata->parameters */
 } zn_image_format;
+
+enum { ZN_JPEG_SIDE = 65500, ZN_WEBP_SIDE = 16383 }; /* side_most of these */
 
 /* All formats, ended by an entry whose name is NULL. */
 extern const zn_image_format zn_image_formats[];

@@ -163,6 +163,14 @@ static zn_status check_alpha(const zn_image_format *format, const zn_image *imag
     return ZN_OK;
 }
 
+static zn_status check_size(const zn_image_format *format, int64_t width, int64_t height)
+{
+    if (format->side_most && (width > format->side_most || height > format->side_most))
+        return ZN_FAIL(ZN_EINVALID, "%lldx%lld is too large for a %s, which has at most %d pixels a side; write a PNG",
+                       (long long)width, (long long)height, format->title, format->side_most);
+    return ZN_OK;
+}
+
 static zn_status to_8(const zn_image *image, zn_image **out)
 {
     ZN_TRY(zn_image_alloc(image->width, image->height, 8, out));
@@ -200,6 +208,7 @@ static zn_status encode(const zn_image_format *format, const zn_image *image, co
     if (!chosen.quality)
         chosen.quality = QUALITY;
     ZN_TRY(check_image(image));
+    ZN_TRY(check_size(format, image->width, image->height));
     ZN_TRY(check_alpha(format, image, chosen.alpha));
     zn_image honest = *image; /* colours are not lost where a caller drew them into a grey image */
     honest.grey = image->grey && zn_pixels_are_grey(image, 0);
@@ -236,8 +245,6 @@ zn_status zn_image_write_memory(const char *name, const zn_image *image, const z
 static zn_status write_file(const char *path, const zn_image_format *format, const zn_image *image,
                             const zn_image_write_options *options)
 {
-    if (!format->write)
-        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: this build cannot write %s", path, format->title);
     zn_bytes out = { 0 };
     zn_status status = encode(format, image, options, &out);
     status = status == ZN_OK ? zn_file_write(path, out.data, out.size) : zn_fail_in_file(status, path);
@@ -245,11 +252,30 @@ static zn_status write_file(const char *path, const zn_image_format *format, con
     return status;
 }
 
+/* The format of a file to write. */
+static zn_status find_format(const char *path, const zn_image_format **out)
+{
+    *out = zn_format_of_path(path);
+    if (!*out || (*out)->read_only)
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: the name of an image must end in .png, .jpg, .jpeg or .webp", path);
+    if (!(*out)->write)
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: this build cannot write %s", path, (*out)->title);
+    return ZN_OK;
+}
+
+zn_status zn_image_check(const char *path, int64_t width, int64_t height, int bits)
+{
+    const zn_image_format *format;
+    ZN_TRY(find_format(path, &format));
+    if (bits == 16 && !format->writes_16)
+        return ZN_FAIL(ZN_EUNSUPPORTED, "a %s has 8 bits a sample, not 16; write a PNG", format->title);
+    return check_size(format, width, height);
+}
+
 zn_status zn_image_write(const char *path, const zn_image *image, const zn_image_write_options *options)
 {
-    const zn_image_format *format = zn_format_of_path(path);
-    if (!format || format->read_only)
-        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: the name of an image must end in .png, .jpg, .jpeg or .webp", path);
+    const zn_image_format *format;
+    ZN_TRY(find_format(path, &format));
     return write_file(path, format, image, options);
 }
 
@@ -259,6 +285,8 @@ zn_status zn_image_write_as(const char *path, const char *name, const zn_image *
     const zn_image_format *format = zn_format_of_name(name);
     if (!format || format->read_only)
         return ZN_FAIL(ZN_EINVALID, "%s: images are written as png, jpeg or webp, not '%s'", path, name);
+    if (!format->write)
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: this build cannot write %s", path, format->title);
     return write_file(path, format, image, options);
 }
 

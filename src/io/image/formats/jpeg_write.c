@@ -94,9 +94,7 @@ static zn_status encode(writer *w, const zn_raster *raster, int quality, int sub
 
 zn_status zn_jpeg_write(const zn_image *image, const zn_image_write_options *options, zn_bytes *out)
 {
-    if (image->width > JPEG_MAX_DIMENSION || image->height > JPEG_MAX_DIMENSION)
-        return ZN_FAIL(ZN_EINVALID, "a JPEG cannot be larger than %ld pixels a side; this is %dx%d", JPEG_MAX_DIMENSION,
-                       image->width, image->height);
+    _Static_assert(ZN_JPEG_SIDE == JPEG_MAX_DIMENSION, "what the library can write");
     const int subsampling = options->subsampling ? options->subsampling : options->quality >= FULL_COLOUR ? 444 : 420;
     if (subsampling != 444 && subsampling != 422 && subsampling != 420)
         return ZN_FAIL(ZN_EINVALID, "a JPEG cannot have a subsampling of %d; use 444, 422 or 420", subsampling);

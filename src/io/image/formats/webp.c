@@ -93,9 +93,7 @@ static bool import_pixels(WebPPicture *picture, const zn_image *image, const zn_
 
 zn_status zn_webp_write(const zn_image *image, const zn_image_write_options *options, zn_bytes *out)
 {
-    if (image->width > WEBP_MAX_DIMENSION || image->height > WEBP_MAX_DIMENSION)
-        return ZN_FAIL(ZN_EINVALID, "a WebP cannot be larger than %d pixels a side; this is %dx%d", WEBP_MAX_DIMENSION,
-                       image->width, image->height);
+    _Static_assert(ZN_WEBP_SIDE == WEBP_MAX_DIMENSION, "what the format can hold");
     enum { EFFORT = 2, LOSSLESS_EFFORT = 0 }; /* more gains a few percent and takes several times as long */
     WebPConfig config;
     WebPPicture picture;

@@ -99,16 +99,16 @@ static void put_sample(zn_image *image, size_t i, int value)
 
 zn_status zn_image_side_by_side(const zn_image *a, const zn_image *b, zn_image **out)
 {
-    enum { GAP = 8, AMPLIFIED = 4 };
+    enum { AMPLIFIED = 4 };
     *out = NULL;
     ZN_TRY(check_pair(a, b));
-    const int64_t width = (int64_t)a->width * 3 + 2 * GAP;
+    const int64_t width = (int64_t)a->width * 3 + 2 * ZN_IMAGE_GAP;
     const int bits = a->bits > b->bits ? a->bits : b->bits, most = bits > 8 ? UINT16_MAX : UINT8_MAX;
     if (width > INT32_MAX)
         return ZN_FAIL(ZN_ELIMIT, "three images of width %d do not fit side by side", a->width);
     ZN_TRY(zn_image_alloc(width, a->height, bits, out));
     memset((*out)->pixels, UINT8_MAX, (size_t)width * (size_t)a->height * 3 * (size_t)bits / 8); /* white gaps */
-    const size_t n = (size_t)a->width * 3, panel = n + GAP * 3;
+    const size_t n = (size_t)a->width * 3, panel = n + ZN_IMAGE_GAP * 3;
     for (size_t y = 0; y < (size_t)a->height; y++) {
         const size_t to = y * (size_t)width * 3;
         for (size_t i = 0; i < n; i++) {
