@@ -37,36 +37,88 @@ int same_file(const char *a, const char *b)
     return stat(a, &s) == 0 && stat(b, &t) == 0 && s.st_dev == t.st_dev && s.st_ino == t.st_ino;
 }
 
-int lacks_folder(const char *path)
+/* Creates a file in a folder and removes it. access() does not know all: in /proc root may write, and nobody can create
+ * anything. Returns 0 or errno. */
+static int try_folder(const char *folder)
+{
+    char *name = must_print("%s/.zenith-XXXXXX", folder);
+    const int file = access(folder, W_OK | X_OK) ? -1 : mkstemp(name), error = file < 0 ? errno : 0;
+    if (file >= 0) {
+        close(file);
+        unlink(name);
+    }
+    free(name);
+    return error;
+}
+
+/* Cuts off slashes at the end. Returns whether there were any. */
+static int cut_slashes(char *path)
+{
+    size_t length = strlen(path);
+    const size_t whole = length;
+    while (length > 1 && path[length - 1] == '/')
+        path[--length] = 0;
+    return length < whole;
+}
+
+char *output_problem(const char *path)
 {
     struct stat s;
     char *name = must_copy(path);
-    size_t length = strlen(name);
-    while (length > 1 && name[length - 1] == '/')
-        name[--length] = 0;
-    const int exists = lstat(name, &s) == 0, whole = exists && S_ISDIR(s.st_mode);
+    const int slash_ends = cut_slashes(name), exists = lstat(name, &s) == 0, whole = exists && S_ISDIR(s.st_mode);
     const char *folder = name, *why = NULL;
     int missing = 0;
     if (exists && !S_ISDIR(s.st_mode) && !S_ISREG(s.st_mode)) { /* links lead elsewhere, and pipes have no folder */
         free(name);
-        return 0;
+        return NULL;
     }
-    if (exists && !whole && path[length])
+    if (!exists && errno == ENAMETOOLONG)
+        why = strerror(errno);
+    else if (exists && !whole && slash_ends)
         why = "it is not a folder";
+    else if (exists && !whole && access(name, W_OK))
+        why = strerror(errno);
     char *slash = whole ? NULL : strrchr(name, '/');
     if (slash)
         slash[slash == name] = 0;
     else if (!whole)
         folder = ".";
-    if (!why && !(missing = !is_folder(folder)) && access(folder, W_OK | X_OK))
-        why = strerror(errno);
+    int error;
+    if (!why && !(missing = !is_folder(folder)) && (error = try_folder(folder)) != 0)
+        why = strerror(error);
+    char *problem = NULL;
     if (missing)
-        complain("cannot write %s: %s%s%s", path, file_exists(folder) ? "" : "there is no folder ", folder,
-                 file_exists(folder) ? " is not a folder" : "");
+        problem = must_print("cannot write %s: %s%s%s", path, file_exists(folder) ? "" : "there is no folder ", folder,
+                             file_exists(folder) ? " is not a folder" : "");
     else if (why)
-        complain("cannot write %s: %s", path, why);
+        problem = must_print("cannot write %s: %s", path, why);
     free(name);
-    return missing || why ? EXIT_FAILURE : 0;
+    return problem;
+}
+
+int lacks_folder(const char *path)
+{
+    char *problem = output_problem(path);
+    if (!problem)
+        return 0;
+    complain("%s", problem);
+    free(problem);
+    return EXIT_FAILURE;
+}
+
+int lacks_folders(const char *folder)
+{
+    char *path = must_copy(folder);
+    for (char *slash; !file_exists(path) && (slash = strrchr(path, '/')) && slash != path;) {
+        *slash = 0;
+        if (file_exists(path)) {
+            *slash = '/';
+            break;
+        }
+    }
+    const int status = lacks_folder(path);
+    free(path);
+    return status;
 }
 
 const char *base_name(const char *path)
@@ -212,7 +264,7 @@ static int find_folder(const options *o, const job_rules *rules, job_list *jobs,
     const size_t length = strlen(o->output);
     const char *name = o->command->name;
     if ((*folder = is_folder(o->output)))
-        return 0;
+        return lacks_folder(o->output);
     if (several && !strcmp(o->output, "-"))
         return usage_error(name, "several results need a folder, not standard output");
     if (o->output[length - 1] != '/') {
@@ -303,6 +355,8 @@ int jobs_make(const options *o, const job_rules *rules, job_list *out)
             continue;
         j->output = result_name(o, j->input, in_folder, extension);
         j->kind = by_format ? must_print("-.%s", extension) : must_copy(j->output);
+        if (!o->output)
+            j->problem = output_problem(j->output);
     }
     jobs_find_conflicts(o, out);
     return 0;

@@ -40,9 +40,14 @@ int is_folder(const char *path);
 int is_pipe(const char *path);               /* or a device, such as /dev/null */
 int same_file(const char *a, const char *b); /* both exist and are the same file; follows links */
 
-/* For a path to write, before any work: reports an error and returns EXIT_FAILURE if its folder does not exist or
- * cannot be written to. Returns 0 otherwise. A path that ends in a slash is a folder to create, or an existing one. */
+/* Why this path cannot be written, before any work: its folder does not exist or takes no new files, or the file is
+ * protected. NULL if it can; the caller frees it. A path that ends in a slash is a folder to create, or an existing
+ * one. */
+char *output_problem(const char *path);
+/* Reports that problem. Returns 0, or EXIT_FAILURE if there is one. */
 int lacks_folder(const char *path);
+/* The same for a folder that will be created with those above it. */
+int lacks_folders(const char *folder);
 
 /* Whether some pixel of an image is not opaque. A file that cannot be read has none: reading it reports why. */
 int has_transparency(const char *path);

@@ -24,6 +24,8 @@ static int run_one(session *s, const batch *b, const job *item, json *object, do
         complain("%s: %s", item->input, item->problem);
     else if (b->work(s, item, object, summary, sizeof summary) == ZN_OK)
         failed = 0;
+    if (!failed && item->output && !strcmp(item->output, STANDARD_OUTPUT))
+        failed = !say_flush(); /* whose error is reported at the end */
     progress_erase();
     const char *wrote = s->wrote ? s->wrote : item->output;
     if (s->o->json) {

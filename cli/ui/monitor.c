@@ -149,23 +149,6 @@ static void tell_skipped(void *user, const char *name, const char *why)
 
 static void tell(void *user, const char *sentence) { note(((monitor *)user)->o, "%s", sentence); }
 
-/* The folder of a run is created together with those above it, once the data are examined: reports before that if the
- * last of them that exists cannot hold another. */
-static int lacks_place(const char *folder)
-{
-    char *path = must_copy(folder);
-    for (char *slash; !file_exists(path) && (slash = strrchr(path, '/')) && slash != path;) {
-        *slash = 0;
-        if (file_exists(path)) {
-            *slash = '/';
-            break;
-        }
-    }
-    const int status = lacks_folder(path);
-    free(path);
-    return status;
-}
-
 options monitor_options(const options *o)
 {
     options mine = *o;
@@ -181,7 +164,7 @@ int monitor_check(const options *o)
 {
     if (!o->data && !o->resume)
         return usage_error(o->command->name, "--data is needed: a folder of images or an .lmdb data set");
-    return o->output ? lacks_place(o->output) : usage_error(o->command->name, "-o is needed: the folder for the run");
+    return o->output ? lacks_folders(o->output) : usage_error(o->command->name, "-o is needed: the folder for the run");
 }
 
 /* True if the sentence is about a value of --set, which it begins with. */

@@ -460,7 +460,7 @@ int generate_check_output(const options *o, const parameters *p, int count)
     if (path && !standard && !to_folder(path) && !zn_image_can_write(path))
         return usage_error(name, "cannot write '%s': its name must end in .png, .jpg or .webp, or in / for a folder",
                            path);
-    if (path && !standard && !to_folder(path) && lacks_folder(path))
+    if (path && !standard && (to_folder(path) ? lacks_folders(path) : lacks_folder(path)))
         return EXIT_FAILURE;
     const int status = check_preview(o);
     return status ? status : replaces(o, p, count);

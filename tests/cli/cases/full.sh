@@ -14,3 +14,8 @@ zenith encode -q --model random:taesd a.png -o full.safetensors
 echo "encode $?"
 zenith convert -q z.safetensors full.safetensors
 echo "convert $?"
+# No line of success for what the shell did not get.
+for command in "decode -m random:taesd z.safetensors" "restore -m random:zenith-restore a.png"; do
+    zenith $command -o - >/dev/full
+    echo "${command%% *} $?"
+done
