@@ -330,7 +330,8 @@ int decode_run(const options *o)
     if (status)
         return status;
     const batch b = {
-        .rules = { "latents", takes, "png", can_write, ".png, .jpg or .webp" },
+        .rules = { "latents", takes, "png", can_write,
+                   ".png, .jpg or .webp, or .mp4, .mkv, .mov or .webm for a video" },
         .verb = "decode",
         .work = work,
         .needs = NEED_DECODER | TAKE_DIFFUSION,

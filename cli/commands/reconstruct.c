@@ -299,7 +299,9 @@ static int check_output(const options *o)
     if (!o->output)
         return o->compare && !o->show ? usage_error("reconstruct", "--compare needs -o or --show") : 0;
     if (!zn_image_can_write(o->output))
-        return usage_error("reconstruct", "cannot write '%s': its name must end in .png, .jpg or .webp", o->output);
+        return usage_error("reconstruct",
+                           "cannot write '%s': its name must end in .png, .jpg or .webp, or in / for a folder",
+                           o->output);
     if (same_file(o->output, o->files[0]))
         return usage_error("reconstruct", "the result would replace the input '%s'", o->files[0]);
     return lacks_folder(o->output);

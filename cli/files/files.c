@@ -343,7 +343,7 @@ int jobs_make(const options *o, const job_rules *rules, job_list *out)
     if (o->output && !in_folder && !by_format) {
         if (!rules->can_write(o->output))
             return usage_error(o->command->name, "cannot write '%s': its name must end in %s%s", o->output,
-                               rules->extensions, is_pipe(o->output) ? ", or give --format" : "");
+                               rules->extensions, is_pipe(o->output) ? ", or give --format" : ", or in / for a folder");
         if (same_file(o->output, o->files[0]))
             return usage_error(o->command->name, "the result would replace the input '%s'", o->files[0]);
         if (lacks_folder(o->output))

@@ -26,3 +26,6 @@ for result in dir.mp4 dir.mp4/z.jpg; do
     try decode -q latents/a.safetensors -m random:taesd --format mp4 --quality 50 -o dir.mp4/z.jpg -f
 done
 ls dir.mp4
+# A name that is neither: images, videos and folders are named.
+try decode nosuch.safetensors -m nosuch -o v.gif
+try decode nosuch.safetensors -m nosuch --format gif -o folder/
