@@ -27,6 +27,16 @@ zn_status sv_image_extension(const sv_job *job, const char **extension)
     return ZN_FAIL(ZN_EINVALID, "format must be png, jpg or webp, not '%.60s'", format);
 }
 
+/* Before the work: whether the format of the results can hold such an image. */
+static zn_status check_format(const sv_job *job, int64_t width, int64_t height, int bits)
+{
+    const char *extension;
+    char name[16];
+    ZN_TRY(sv_image_extension(job, &extension));
+    snprintf(name, sizeof name, "image.%s", extension);
+    return zn_image_check(name, width, height, bits);
+}
+
 zn_status sv_write_image(sv_job *job, const char *name, const zn_image *image, const zn_image *alpha,
                          const zn_image_metadata *metadata)
 {
@@ -174,6 +184,7 @@ static zn_status decode_latent(sv_job *job, sv_engine *e, const char *name, cons
         return ZN_FAIL(ZN_ESHAPE, "this latent has %d channels but the model %s decodes %d", latent->channels,
                        e->info->architecture, e->info->latent_channels);
     ZN_TRY(sv_latent_limit(job, e->info, latent));
+    ZN_TRY(check_format(job, latent->image_width, latent->image_height, job->o.bits));
     ZN_TRY(zn_decode_bits(e->codec, latent, job->o.bits ? job->o.bits : 8, &image));
     const double ms = now_ms() - start;
     const zn_status status = sv_write_image(job, name, image, NULL, NULL);
@@ -380,7 +391,7 @@ static zn_status check_size(const sv_job *job, const zn_image *image)
 {
     const int64_t scale = job->o.scale ? job->o.scale : 1, most = job->server->settings->most_pixels;
     if (scale * image->width * (scale * image->height) <= most)
-        return ZN_OK;
+        return check_format(job, scale * image->width, scale * image->height, 0);
     return ZN_FAIL(ZN_ELIMIT,
                    "the result would have %lldx%lld pixels, more than the limit of %lld (zenith serve --pixels)",
                    (long long)scale * image->width, (long long)scale * image->height, (long long)most);

@@ -204,6 +204,11 @@ def test_upscale():
     program("upscale", "photo.png", "-m", "zenith-restore", "--scale", "4", "-o", "u.png")
     same(server.result(job), content("u.png"), "upscale")
     same(job["remarks"], ["zenith-restore was trained to restore photos, not to enlarge them; zenith-upscale was"], "a restorer")
+    tool("makeimage", "wide.png", "5000", "2")
+    error = server.job("upscale", ["wide.png"], "failed", model="zenith-restore", options={"scale": 4, "format": "webp"})["error"]
+    assert "16383 pixels" in error, error
+    error = server.job("decode", ["z.safetensors"], "failed", options={"bits": 16, "format": "jpg"})["error"]
+    assert "16 bits" in error, error
 
 
 def test_profile():
