@@ -86,30 +86,31 @@ static void cut(char *text, int columns)
         }
 }
 
-/* Time spent, and time left as far as it is known. */
-static void times(const progress *p, double fraction, double elapsed, char spent[32], char left[32])
+/* Time spent and, as far as it is known, time left: "12s, about 3m05s left". */
+static void times(const progress *p, double fraction, double elapsed, char *text, size_t size)
 {
-    duration_text(elapsed, spent, 32);
-    snprintf(left, 32, "?");
-    if (p->left_ms > 0)
-        duration_text(p->left_ms, left, 32);
-    else if (fraction >= 0.02) /* earlier estimates would be far off */
-        duration_text(elapsed * (1 - fraction) / fraction, left, 32);
+    char left[32];
+    duration_text(elapsed, text, size);
+    if (p->left_ms <= 0 && fraction < 0.02) /* estimates would be far off */
+        return;
+    duration_text(p->left_ms > 0 ? p->left_ms : elapsed * (1 - fraction) / fraction, left, sizeof left);
+    const size_t length = strlen(text);
+    snprintf(text + length, size - length, ", about %s left", left);
 }
 
 static void print_line(const progress *p, double fraction, double elapsed)
 {
-    char spent[32], left[32];
-    times(p, fraction, elapsed, spent, left);
-    fprintf(stderr, "zenith: %s: %d%%, %s, about %s left\n", p->label, (int)(fraction * 100), spent, left);
+    char spent[80];
+    times(p, fraction, elapsed, spent, sizeof spent);
+    fprintf(stderr, "zenith: %s: %d%%, %s\n", p->label, (int)(fraction * 100), spent);
 }
 
 static void draw(const progress *p, double fraction, double elapsed)
 {
-    char bar[BAR + 1], spent[32], left[32];
-    times(p, fraction, elapsed, spent, left);
+    char bar[BAR + 1], spent[80];
+    times(p, fraction, elapsed, spent, sizeof spent);
     char rest[PROGRESS_LABEL + 96], line[sizeof rest + BAR + 2];
-    snprintf(rest, sizeof rest, " %3d%%  %s, about %s left  %s", (int)(fraction * 100), spent, left, p->label);
+    snprintf(rest, sizeof rest, " %3d%%  %s  %s", (int)(fraction * 100), spent, p->label);
     const int columns = terminal_columns(STDERR_FILENO) - 1, capacity = columns - 2 - characters(rest);
     const int length = capacity > BAR         ? BAR
                        : capacity < LEAST_BAR ? LEAST_BAR

@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* Metadata that was found can be written with any image, and is found again in every format that holds it. */
 static inline void fuzz_metadata(const uint8_t *data, size_t size)
 {
-    const zn_source source = { data, size, "fuzz" };
+    const zn_source source = { data, size, "fuzz", NULL };
     zn_image_metadata found, again;
     zn_image *image;
     if (zn_metadata_find(&source, &found) != ZN_OK || zn_image_new(2, 1, 8, &image) != ZN_OK)
@@ -39,7 +39,7 @@ static inline void fuzz_metadata(const uint8_t *data, size_t size)
 static inline void fuzz_frames(const zn_image_format *format, const uint8_t *data, size_t size, int64_t max_pixels)
 {
     enum { MOST = 16 };
-    const zn_source source = { data, size, "fuzz" };
+    const zn_source source = { data, size, "fuzz", NULL };
     zn_frames *frames;
     if (!format->frames || format->frames(&source, max_pixels, &frames) != ZN_OK)
         return;

@@ -40,7 +40,7 @@ static int64_t look(const zn_source *source, int64_t index)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    const zn_source source = { data, size, "fuzz" };
+    const zn_source source = { data, size, "fuzz", NULL };
     const int64_t all = look(&source, 0);
     if (all > 1 && look(&source, all - 1) != all)
         abort();

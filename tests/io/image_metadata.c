@@ -91,7 +91,7 @@ static zn_image_metadata everything(const blob *exif)
 static zn_image_metadata found_in(const void *bytes, size_t size)
 {
     zn_image_metadata m;
-    assert_int_equal(zn_metadata_find(&(zn_source){ bytes, size, "file" }, &m), ZN_OK);
+    assert_int_equal(zn_metadata_find(&(zn_source){ bytes, size, "file", NULL }, &m), ZN_OK);
     return m;
 }
 

@@ -31,7 +31,7 @@ static zn_source written(const char *format, const zn_image_metadata *m)
 static void expect_text(const uint8_t *file, size_t size, const char *expected)
 {
     zn_image_metadata m;
-    assert_int_equal(zn_metadata_find(&(zn_source){ file, size, "file" }, &m), ZN_OK);
+    assert_int_equal(zn_metadata_find(&(zn_source){ file, size, "file", NULL }, &m), ZN_OK);
     if (expected) {
         assert_non_null(m.parameters);
         assert_string_equal(m.parameters, expected);
@@ -183,7 +183,7 @@ static void damaged_files_are_survived(void **state)
             if (i >= s.size)
                 copy[i - s.size] ^= 0xff;
             zn_image_metadata found;
-            assert_int_equal(zn_metadata_find(&(zn_source){ copy, size, "damaged" }, &found), ZN_OK);
+            assert_int_equal(zn_metadata_find(&(zn_source){ copy, size, "damaged", NULL }, &found), ZN_OK);
             zn_image_metadata_free(&found);
             free(copy);
         }

@@ -8,7 +8,7 @@
 
 static inline zn_status read_blob(const blob *b, zn_latent **out)
 {
-    return zn_latent_read_bytes(&(zn_source){ b->data, b->size, "test.file" }, out);
+    return zn_latent_read_bytes(&(zn_source){ b->data, b->size, "test.file", NULL }, out);
 }
 
 /* Reading must fail with this code, and the error text must contain this word and the name. */

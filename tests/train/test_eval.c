@@ -345,6 +345,49 @@ static zn_status gates_once(void)
     return status;
 }
 
+typedef struct seen {
+    double fractions[4096];
+    int count;
+} seen;
+
+static int note_progress(void *user, double fraction)
+{
+    seen *s = user;
+    if (s->count < 4096)
+        s->fractions[s->count++] = fraction;
+    return 0;
+}
+
+static bool has_seen(const seen *s, double fraction)
+{
+    bool found = false;
+    for (int i = 0; i < s->count; i++)
+        found |= fabs(s->fractions[i] - fraction) < 1e-9;
+    return found;
+}
+
+/* Of 288 columns of 64 pixels, the first image has 64 and the second 96. */
+static void progress_is_that_of_pixels(void **state)
+{
+    (void)state;
+    static seen s;
+    model = half_shut();
+    const zn_eval_options o = {
+        .data = pictures, .compute = &(zn_options){ .threads = 1 }, .progress = note_progress, .user = &s
+    };
+    zn_gate_result gates;
+    assert_int_equal(zn_eval_gates(model, &o, &gates), ZN_OK);
+    assert_int_equal(s.count, 3);
+    assert_true(has_seen(&s, 64.0 / 288) && has_seen(&s, 160.0 / 288) && has_seen(&s, 1));
+    zn_gate_result_clear(&gates);
+    s.count = 0;
+    zn_eval_result scores;
+    assert_int_equal(zn_eval(model, &o, &scores), ZN_OK);
+    assert_true(has_seen(&s, 64.0 / 288) && has_seen(&s, 160.0 / 288) && has_seen(&s, 1));
+    zn_eval_result_clear(&scores);
+    zn_model_free(model);
+}
+
 static void without_memory_there_is_an_error(void **state)
 {
     (void)state;
@@ -361,9 +404,10 @@ static void without_memory_there_is_an_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shrinking_averages_areas), cmocka_unit_test(a_set_holds_the_middle_or_squares),
-        cmocka_unit_test(clips_show_four_frames),   cmocka_unit_test(gates_are_counted),
-        cmocka_unit_test(means_leave_infinite_out), cmocka_unit_test(without_memory_there_is_an_error),
+        cmocka_unit_test(shrinking_averages_areas),         cmocka_unit_test(a_set_holds_the_middle_or_squares),
+        cmocka_unit_test(clips_show_four_frames),           cmocka_unit_test(gates_are_counted),
+        cmocka_unit_test(means_leave_infinite_out),         cmocka_unit_test(progress_is_that_of_pixels),
+        cmocka_unit_test(without_memory_there_is_an_error),
     };
     return cmocka_run_group_tests_name("eval", tests, set_up, files_tear_down);
 }

@@ -76,6 +76,7 @@ zn_status zn_dataset_add(zn_dataset *d, const char *name)
 }
 
 int64_t zn_dataset_count(const zn_dataset *d) { return d->count; }
+int64_t zn_dataset_pixels(const zn_dataset *d, int64_t index) { return d->kind->pixels(d, index); }
 int64_t zn_dataset_bytes(const zn_dataset *d) { return d->kind->bytes(d); }
 const char *zn_dataset_name(const zn_dataset *d, int64_t index) { return d->names[index]; }
 

@@ -27,6 +27,9 @@ int64_t zn_dataset_count(const zn_dataset *d);
 const char *zn_dataset_name(const zn_dataset *d, int64_t index); /* path inside the folder, or the record's name */
 ZN_MUST_USE zn_status zn_dataset_read(const zn_dataset *d, int64_t index, zn_image **out);
 
+/* Pixels of an image by its header; 0: not known. */
+int64_t zn_dataset_pixels(const zn_dataset *d, int64_t index);
+
 /* Frames of a record: those of a clip are stored as one image, one below the other, and its name ends in "#N@FRAMES". 1
  * for any other image. */
 int zn_dataset_frames(const zn_dataset *d, int64_t index);
@@ -42,6 +45,7 @@ typedef struct zn_dataset_kind {
     bool (*is_mine)(const char *path);
     zn_status (*open)(const char *path, zn_dataset *d);
     zn_status (*read)(const zn_dataset *d, int64_t index, zn_image **out);
+    int64_t (*pixels)(const zn_dataset *d, int64_t index);
     int64_t (*bytes)(const zn_dataset *d);
     void (*close)(zn_dataset *d);
 } zn_dataset_kind;

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "base/file.h"
+#include "io/image/format.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -111,6 +112,18 @@ static zn_status read_picture(const zn_dataset *d, int64_t index, zn_image **out
     return zn_image_read(path, NULL, out);
 }
 
+static int64_t count_pixels(const zn_dataset *d, int64_t index)
+{
+    char path[2 * PATH_SIZE];
+    zn_map map;
+    snprintf(path, sizeof path, "%s/%s", d->path, d->names[index]);
+    if (zn_map_open(&map, path) != ZN_OK)
+        return 0;
+    const int64_t pixels = zn_count_pixels(map.bytes, map.size);
+    zn_map_close(&map);
+    return pixels;
+}
+
 static int64_t bytes_of(const zn_dataset *d)
 {
     int64_t sum = 0;
@@ -125,7 +138,8 @@ static int64_t bytes_of(const zn_dataset *d)
 
 static void close_folder(zn_dataset *d) { (void)d; }
 
-const zn_dataset_kind zn_dataset_folder = { "folder", zn_is_folder, open_folder, read_picture, bytes_of, close_folder };
+const zn_dataset_kind zn_dataset_folder = { "folder",     zn_is_folder, open_folder, read_picture,
+                                            count_pixels, bytes_of,     close_folder };
 
 bool zn_dataset_is_film(const char *path) { return has_extension(path, films); }
 

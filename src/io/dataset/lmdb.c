@@ -10,6 +10,7 @@
 #include "base/fail.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "io/image/format.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -126,7 +127,10 @@ static zn_status cut_square(const char *name, zn_image **image)
     return ZN_OK;
 }
 
-static zn_status decode(const zn_dataset *d, int64_t index, const MDB_val *value, zn_image **out)
+/* What is done with the bytes of a record. */
+typedef zn_status use(const zn_dataset *d, int64_t index, const MDB_val *value, void *out);
+
+static zn_status decode(const zn_dataset *d, int64_t index, const MDB_val *value, void *out)
 {
     const zn_status status = zn_image_read_memory(value->mv_data, value->mv_size, NULL, out);
     if (status == ZN_OK)
@@ -136,7 +140,14 @@ static zn_status decode(const zn_dataset *d, int64_t index, const MDB_val *value
     return ZN_FAIL(status, "%s: record '%s': %s", d->path, d->names[index], text);
 }
 
-static zn_status read_record(const zn_dataset *d, int64_t index, zn_image **out)
+static zn_status count(const zn_dataset *d, int64_t index, const MDB_val *value, void *out)
+{
+    (void)d, (void)index;
+    *(int64_t *)out = zn_count_pixels(value->mv_data, value->mv_size);
+    return ZN_OK;
+}
+
+static zn_status use_record(const zn_dataset *d, int64_t index, use *call, void *out)
 {
     MDB_txn *txn;
     MDB_dbi db;
@@ -147,9 +158,20 @@ static zn_status read_record(const zn_dataset *d, int64_t index, zn_image **out)
     code = mdb_dbi_open(txn, NULL, 0, &db);
     if (!code)
         code = mdb_get(txn, db, &key, &value);
-    const zn_status status = code ? zn_lmdb_fail(d->path, "cannot read", code) : decode(d, index, &value, out);
+    const zn_status status = code ? zn_lmdb_fail(d->path, "cannot read", code) : call(d, index, &value, out);
     mdb_txn_abort(txn);
     return status;
+}
+
+static zn_status read_record(const zn_dataset *d, int64_t index, zn_image **out)
+{
+    return use_record(d, index, decode, out);
+}
+
+static int64_t count_pixels(const zn_dataset *d, int64_t index)
+{
+    int64_t pixels = 0;
+    return use_record(d, index, count, &pixels) == ZN_OK ? pixels : 0;
 }
 
 static int64_t bytes_of(const zn_dataset *d)
@@ -165,4 +187,4 @@ static void close_lmdb(zn_dataset *d)
         mdb_env_close(d->state);
 }
 
-const zn_dataset_kind zn_dataset_lmdb = { "lmdb", is_mine, open_lmdb, read_record, bytes_of, close_lmdb };
+const zn_dataset_kind zn_dataset_lmdb = { "lmdb", is_mine, open_lmdb, read_record, count_pixels, bytes_of, close_lmdb };

@@ -16,6 +16,7 @@ typedef struct zn_source {
     const uint8_t *bytes;
     size_t size;
     const char *name;
+    int64_t *pixels; /* receives the number of pixels once the header is read; may be NULL */
 } zn_source;
 
 typedef struct zn_bytes {

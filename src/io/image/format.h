@@ -47,6 +47,9 @@ const zn_image_format *zn_format_of_bytes(const uint8_t *bytes, size_t size);
 const zn_image_format *zn_format_of_path(const char *path);
 const zn_image_format *zn_format_of_name(const char *name);
 
+/* The number of pixels by the header, without decoding; 0: not an image that this build reads. */
+int64_t zn_count_pixels(const void *bytes, size_t size);
+
 /* The readers and writers of the list. */
 zn_status zn_bmp_read(const zn_source *source, int64_t max_pixels, zn_raster *raster);
 zn_status zn_gif_read(const zn_source *source, int64_t max_pixels, zn_raster *raster);

@@ -103,7 +103,7 @@ static zn_status read_source(const zn_source *source, const zn_image_read_option
 zn_status zn_image_read_memory(const void *bytes, size_t size, const zn_image_read_options *options, zn_image **out)
 {
     *out = NULL;
-    const zn_source source = { bytes, size, "image in memory" };
+    const zn_source source = { bytes, size, "image in memory", NULL };
     return read_source(&source, options, false, out);
 }
 
@@ -112,7 +112,7 @@ static zn_status read_file(const char *path, const zn_image_read_options *option
     *out = NULL;
     zn_map map;
     ZN_TRY(zn_map_open(&map, path));
-    const zn_source source = { map.bytes, map.size, path };
+    const zn_source source = { map.bytes, map.size, path, NULL };
     const zn_status status = read_source(&source, options, alpha, out);
     zn_map_close(&map);
     return status;
@@ -128,12 +128,25 @@ zn_status zn_image_read_alpha(const char *path, const zn_image_read_options *opt
     return read_file(path, options, true, out);
 }
 
+/* Readers check the size of an image before they take memory for it, and refuse it here. */
+int64_t zn_count_pixels(const void *bytes, size_t size)
+{
+    int64_t pixels = 0;
+    const zn_source source = { bytes, size, "", &pixels };
+    const zn_image_format *format = zn_format_of_bytes(bytes, size);
+    zn_raster raster = { 0 };
+    if (format && format->read)
+        (void)!format->read(&source, 0, &raster);
+    zn_raster_free(&raster);
+    return pixels;
+}
+
 zn_status zn_image_probe(const char *path, zn_image_kind *out)
 {
     *out = (zn_image_kind){ 0 };
     zn_map map;
     ZN_TRY(zn_map_open(&map, path));
-    const zn_source source = { map.bytes, map.size, path };
+    const zn_source source = { map.bytes, map.size, path, NULL };
     const zn_image_format *format = zn_format_of_bytes(map.bytes, map.size);
     if (format)
         *out = (zn_image_kind){ .format = format->name,

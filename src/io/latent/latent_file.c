@@ -245,7 +245,7 @@ zn_status zn_latent_read(const char *path, zn_latent **out)
     *out = NULL;
     zn_map map;
     ZN_TRY(zn_map_open(&map, path));
-    const zn_source source = { map.bytes, map.size, path };
+    const zn_source source = { map.bytes, map.size, path, NULL };
     const zn_status status = zn_latent_read_bytes(&source, out);
     zn_map_close(&map);
     return status;
@@ -257,7 +257,7 @@ zn_status zn_latent_read_at(const char *path, int64_t index, zn_latent **out, in
     int64_t all = 0;
     zn_map map;
     ZN_TRY(zn_map_open(&map, path));
-    const zn_source source = { map.bytes, map.size, path };
+    const zn_source source = { map.bytes, map.size, path, NULL };
     const zn_status status = zn_latent_read_bytes_at(&source, index, &all, out);
     zn_map_close(&map);
     if (count)

@@ -1,6 +1,6 @@
 /* Inside of the latent files: one reader and one writer for each kind, and the checks they share.
  *
- *     const zn_source source = { bytes, size, "photo.png" };
+ *     const zn_source source = { bytes, size, "photo.png", NULL };
  *     ZN_TRY(zn_latent_read_bytes(&source, &latent)); */
 #ifndef ZN_LATENT_FILE_H
 #define ZN_LATENT_FILE_H

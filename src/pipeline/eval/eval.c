@@ -31,6 +31,7 @@ typedef struct judge {
     zn_eval_result *out;
     size_t capacity;    /* for rows */
     zn_parcel parcel;   /* for rank 0 */
+    double *pixels;     /* zn_eval_count_pixels */
     double base, scale; /* where the running model's progress lies in the whole */
 } judge;
 
@@ -132,11 +133,6 @@ static bool stops(const judge *j, zn_status status)
     return status == ZN_ECANCELLED || status == ZN_ENOMEM || (j->o->clips && status == ZN_ELIMIT);
 }
 
-static bool wants(const judge *j, int64_t index)
-{
-    return !j->o->held_out || zn_dataset_held_out(j->data, index, j->o->held_out);
-}
-
 static void tell_skipped(judge *j, const char *name, const char *why)
 {
     j->out->failed++;
@@ -154,11 +150,14 @@ static void drop_rows(judge *j, int64_t from)
 static zn_status judge_slice(judge *j, int64_t first, int64_t last)
 {
     for (int64_t i = 0, number = 0; i < zn_dataset_count(j->data) && number < last; i++) {
-        if (!wants(j, i) || number++ < first)
+        if (!zn_eval_wants(j->o, j->data, i) || number++ < first)
             continue;
         const int64_t before = j->out->row_count;
-        j->scale = 1.0 / (double)(last - first);
-        j->base = (double)(number - 1 - first) * j->scale;
+        if (j->pixels) {
+            const double all = j->pixels[last] - j->pixels[first];
+            j->base = (j->pixels[number - 1] - j->pixels[first]) / all;
+            j->scale = (j->pixels[number] - j->pixels[number - 1]) / all;
+        }
         const zn_status status = judge_picture(j, i);
         if (status == ZN_OK)
             continue;
@@ -211,7 +210,7 @@ static zn_status judge_all(judge *j)
     const int64_t count = zn_dataset_count(j->data), all = zn_ranks_count(ranks), me = zn_ranks_rank(ranks);
     int64_t wanted = 0;
     for (int64_t i = 0; i < count; i++)
-        wanted += wants(j, i);
+        wanted += zn_eval_wants(j->o, j->data, i);
     if (!wanted)
         return ZN_FAIL(ZN_ENOTFOUND, "%s: none of %lld %s is held out; a larger percentage holds out some", j->o->data,
                        (long long)count, j->o->clips ? "clips" : "images");
@@ -260,6 +259,7 @@ static zn_status prepare(judge *j, const zn_model *model)
     snprintf(j->out->architecture, sizeof j->out->architecture, "%s", j->info->architecture);
     snprintf(j->out->data, sizeof j->out->data, "%s", o->data);
     ZN_TRY(zn_dataset_open(o->data, &j->data));
+    ZN_TRY(zn_eval_count_pixels(o, j->data, &j->pixels));
     if (o->fid && zn_ranks_count(o->ranks) > 1)
         return ZN_FAIL(ZN_EUNSUPPORTED, "the distance of sets is measured in one process, and there are %d",
                        zn_ranks_count(o->ranks));
@@ -307,6 +307,7 @@ zn_status zn_eval(const zn_model *model, const zn_eval_options *options, zn_eval
         status = measure_sets(&j);
     out->seconds = (zn_clock_ms() - start) * 1e-3;
     zn_parcel_free(&j.parcel);
+    zn_free(j.pixels);
     zn_codec_free(j.codec);
     zn_video_free(j.video);
     zn_scorer_free(j.scorer);

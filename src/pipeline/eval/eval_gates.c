@@ -11,6 +11,7 @@
 #include "models/model.h"
 #include "ops/ops.h"
 #include "pipeline/codec/codec.h"
+#include "pipeline/eval/eval_score.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -23,6 +24,7 @@ typedef struct gates {
     const zn_eval_options *o;
     zn_compute compute;
     zn_dataset *data;
+    double *pixels; /* zn_eval_count_pixels */
     /* of the last size */
     zn_shape shape;
     zn_graph *graph;
@@ -147,9 +149,13 @@ static zn_status run_all(gates *g)
 {
     const zn_eval_options *o = g->o;
     const int64_t count = zn_dataset_count(g->data);
+    int64_t wanted = 0, number = 0;
+    for (int64_t i = 0; i < count; i++)
+        wanted += zn_eval_wants(o, g->data, i);
     for (int64_t i = 0; i < count; i++) {
-        if (o->held_out && !zn_dataset_held_out(g->data, i, o->held_out))
+        if (!zn_eval_wants(o, g->data, i))
             continue;
+        number++;
         bool read;
         const zn_status status = run_picture(g, i, &read);
         if ((status == ZN_EUNSUPPORTED && read) || status == ZN_ENOMEM)
@@ -159,7 +165,7 @@ static zn_status run_all(gates *g)
             if (o->skipped)
                 o->skipped(o->user, zn_dataset_name(g->data, i), zn_error_text());
         }
-        if (o->progress && o->progress(o->user, (double)(i + 1) / (double)count))
+        if (o->progress && o->progress(o->user, g->pixels[number] / g->pixels[wanted]))
             return ZN_FAIL(ZN_ECANCELLED, "cancelled");
     }
     if (!g->out->pictures)
@@ -193,10 +199,12 @@ zn_status zn_eval_gates(const zn_model *model, const zn_eval_options *options, z
     ZN_TRY_DONE(zn_alloc_for("a list of layers", sizeof *out->rows * MAX_LAYERS, (void **)&out->rows));
     ZN_TRY_DONE(zn_compute_begin(options->compute, &g.compute));
     ZN_TRY_DONE(zn_dataset_open(options->data, &g.data));
+    ZN_TRY_DONE(zn_eval_count_pixels(options, g.data, &g.pixels));
     ZN_TRY_DONE(run_all(&g));
     average(&g);
 done:
     drop_graph(&g);
+    zn_free(g.pixels);
     zn_dataset_close(g.data);
     zn_compute_end(&g.compute);
     if (status != ZN_OK)

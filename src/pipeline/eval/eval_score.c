@@ -1,6 +1,7 @@
 /* Scores of one picture beside those of plain filters, and their means. */
 #include "pipeline/eval/eval_score.h"
 
+#include "base/alloc.h"
 #include "base/fail.h"
 
 #include <math.h>
@@ -11,6 +12,29 @@ const char *zn_eval_plain_name(int plain)
 {
     static const char *const names[] = { "damaged", "mean", "median", "nlm" };
     return plain >= 0 && plain < ZN_PLAIN_COUNT ? names[plain] : NULL;
+}
+
+bool zn_eval_wants(const zn_eval_options *o, const zn_dataset *d, int64_t index)
+{
+    return !o->held_out || zn_dataset_held_out(d, index, o->held_out);
+}
+
+zn_status zn_eval_count_pixels(const zn_eval_options *o, const zn_dataset *d, double **out)
+{
+    const int64_t count = zn_dataset_count(d);
+    *out = NULL;
+    if (!o->progress)
+        return ZN_OK;
+    ZN_TRY(zn_alloc_for("the sizes of images", sizeof **out * ((size_t)count + 1), (void **)out));
+    double *sum = *out;
+    *sum = 0;
+    for (int64_t i = 0; i < count; i++)
+        if (zn_eval_wants(o, d, i)) {
+            const int64_t pixels = zn_dataset_pixels(d, i);
+            sum[1] = sum[0] + (double)(pixels ? pixels : 1);
+            sum++;
+        }
+    return ZN_OK;
 }
 
 zn_status zn_eval_score_plain(const zn_eval_options *o, zn_scorer *scorer, int threads, const zn_image *picture,

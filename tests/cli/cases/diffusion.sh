@@ -94,7 +94,7 @@ mkdir out
 onterminal -i 'left  ' zenith reconstruct pictures/1.png --model auto --encode-steps 1000 --steps 1000 --threads 1 -o out/r.png >seen
 echo "status $?"
 ls -A out
-tr -d '\n' <seen | grep -oE '[0-9]+s, about [0-9ms?]+ left  (encode|render)' | head -1 | sed -E 's/[0-9][0-9ms]*|[?]/N/g; s/encode|render/WORK/'
+tr -d '\n' <seen | grep -oE '[0-9]+s, about [0-9ms]+ left  (encode|render)' | head -1 | sed -E 's/[0-9][0-9ms]*/N/g; s/encode|render/WORK/'
 
 # Mistakes are one sentence.
 sed -i 's/latent: 16/latent: 32/' auto.yaml

@@ -5,8 +5,8 @@ onterminal -i 'left  encode' zenith reconstruct --model random:taesd --threads 1
 echo "status $?"
 ls -A out
 tr -d '\n' <seen >line
-grep -oE '\^M\^\[\[K\[[#.]{24}\] +[0-9]+%  [0-9ms]+, about [0-9ms?]+ left  encode' line | head -1 |
-    sed -E 's/about [?]/about N/; s/[0-9][0-9ms]*/N/g; s/[#.]+/BAR/; s/ +/ /g'
+grep -oE '\^M\^\[\[K\[[#.]{24}\] +[0-9]+%  [0-9ms]+, about [0-9ms]+ left  encode' line | head -1 |
+    sed -E 's/[0-9][0-9ms]*/N/g; s/[#.]+/BAR/; s/ +/ /g'
 # The bar is erased before anything else is said, and nothing follows.
 sed -E 's/.*left  encode//' line
 echo

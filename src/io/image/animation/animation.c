@@ -32,7 +32,7 @@ zn_status zn_animation_open(const char *path, const zn_image_read_options *optio
     }
     a->options = options ? *options : (zn_image_read_options){ 0 };
     zn_status status = zn_map_open(&a->map, path);
-    a->source = (zn_source){ a->map.bytes, a->map.size, a->path };
+    a->source = (zn_source){ a->map.bytes, a->map.size, a->path, NULL };
     const zn_image_format *format = status == ZN_OK ? zn_format_of_bytes(a->map.bytes, a->map.size) : NULL;
     if (is_animated(format, &a->source))
         status =

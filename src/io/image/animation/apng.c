@@ -149,7 +149,7 @@ static zn_status next(zn_frames *base, zn_raster **out)
     zn_bytes file = { 0 };
     zn_raster frame = { 0 };
     zn_status status = collect(r, control, &file);
-    const zn_source source = { file.data, file.size, r->source.name };
+    const zn_source source = { file.data, file.size, r->source.name, NULL };
     if (status == ZN_OK)
         status = zn_png_read(&source, r->max_pixels, &frame);
     if (status == ZN_OK)

@@ -63,7 +63,7 @@ zn_status zn_image_read_metadata(const char *path, zn_image_metadata *out)
     *out = (zn_image_metadata){ 0 };
     zn_map map;
     ZN_TRY(zn_map_open(&map, path));
-    const zn_source source = { map.bytes, map.size, path };
+    const zn_source source = { map.bytes, map.size, path, NULL };
     const zn_status status = zn_metadata_find(&source, out);
     zn_map_close(&map);
     return status;

@@ -75,7 +75,7 @@ static void put_density(const zn_image_metadata *m, uint8_t *data)
 zn_status zn_jpeg_put_metadata(const zn_image_metadata *m, const zn_image *image, zn_bytes *file)
 {
     (void)image;
-    const zn_source written = { file->data, file->size, "JPEG" };
+    const zn_source written = { file->data, file->size, "JPEG", NULL };
     size_t at = 2, size, after = 2;
     int marker;
     const uint8_t *first = next_marker(&written, &after, &marker, &size);

@@ -34,7 +34,7 @@ static bool has_alpha(const zn_source *s)
 /* Makes room for flags in a file that has none yet. */
 static zn_status extend(const zn_image *image, zn_bytes *file)
 {
-    const zn_source s = { file->data, file->size, "WebP" };
+    const zn_source s = { file->data, file->size, "WebP", NULL };
     size_t size;
     if (zn_riff_find(&s, "VP8X", &size))
         return ZN_OK;

@@ -19,6 +19,8 @@ zn_status zn_raster_check_size(const zn_source *source, int64_t width, int64_t h
     if (width < 1 || height < 1)
         return ZN_FAIL(ZN_EFORMAT, "%s: an empty image of %lldx%lld pixels", source->name, (long long)width,
                        (long long)height);
+    if (source->pixels && width <= INT_MAX && height <= INT_MAX)
+        *source->pixels = width * height;
     if (width > INT_MAX || height > INT_MAX || width > max_pixels / height)
         return ZN_FAIL(ZN_ELIMIT, "%s: %lldx%lld pixels are more than the limit of %lld", source->name,
                        (long long)width, (long long)height, (long long)max_pixels);
