@@ -241,14 +241,6 @@ sv_job *sv_job_running(sv_jobs *jobs, const char *client)
     return found;
 }
 
-int sv_jobs_waiting(sv_jobs *jobs)
-{
-    sv_jobs_lock(jobs);
-    const int count = jobs->queue.count;
-    sv_jobs_unlock(jobs);
-    return count;
-}
-
 sv_totals sv_jobs_totals(sv_jobs *jobs)
 {
     sv_jobs_lock(jobs);

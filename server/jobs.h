@@ -124,7 +124,6 @@ sv_job *sv_jobs_first(sv_jobs *jobs);
 sv_job *sv_job_find(sv_jobs *jobs, const char *id);
 /* The job that has been running longest, of this client or, with NULL, of anyone, with a reference; NULL: none. */
 sv_job *sv_job_running(sv_jobs *jobs, const char *client);
-int sv_jobs_waiting(sv_jobs *jobs);
 
 typedef struct sv_totals {
     int64_t ended[5]; /* by state */

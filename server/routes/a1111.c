@@ -15,16 +15,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <time.h>
 #include <unistd.h>
 
 static const char sampler[] = "Euler", scheduler[] = "Simple";
 
 /* ---- txt2img and img2img ---- */
 
-/* What the answer repeats of the request. */
+/* What the answer repeats of the request, and whether it has the images. */
 typedef struct wish {
     char *prompt, *negative; /* owned by the job */
+    int sends;
 } wish;
+
+static int is_true(const char *text) { return !strcasecmp(text, "true") || !strcmp(text, "1"); }
 
 static const double usual_size = 512, usual_scale = 7; /* of this API */
 
@@ -104,13 +109,14 @@ static zn_status fill(const sv_request *r, sv_job *job, const sv_form *form, wis
 {
     char name[128] = "";
     const char *prompt = sv_form_text(form, "prompt"), *seed = sv_form_text(form, "seed");
-    const char *negative = sv_form_text(form, "negative_prompt");
+    const char *negative = sv_form_text(form, "negative_prompt"), *sends = sv_form_text(form, "send_images");
     sv_default_generator(sv_server_of(r), name);
     job->prompt = must_copy(prompt ? prompt : "");
     job->model = must_copy(*name ? name : "z-image-turbo");
     job->previews = 1;
     w->prompt = (char *)sv_job_text(job, job->prompt);
     ZN_TRY(take_loras(job, job->prompt));
+    w->sends = !sends || is_true(sends);
     w->negative = (char *)sv_job_text(job, negative ? negative : "");
     if (!strcmp(r->path, "/sdapi/v1/img2img"))
         ZN_TRY(set_image(job, form));
@@ -168,6 +174,7 @@ static char *info_text(const sv_job *job, const wish *w)
     }
     json_close(&j, ']');
     json_text(&j, "sd_model_name", job->model);
+    json_text(&j, "job", job->id); /* ours: whose results GET /api/jobs/ID has */
     sv_job_remarks_json(&j, job);
     json_close(&j, '}');
     char *text = must_print("%.*s", (int)j.length, j.text);
@@ -186,7 +193,7 @@ static void finish(sv_job *job, sv_answer *a, void *own)
     }
     json_open(&j, NULL, '{');
     json_open(&j, "images", '[');
-    for (int i = 0; i < job->result_count; i++) {
+    for (int i = 0; w->sends && i < job->result_count; i++) {
         char *text = sv_result_base64(job, i);
         json_text(&j, NULL, text ? text : "");
         free(text);
@@ -314,35 +321,51 @@ void sv_a1111_png_info(const sv_request *r, sv_answer *a)
 
 /* ---- progress ---- */
 
-static void progress_json(json *j, const sv_job *job, int waiting)
+/* When the job began, as the original writes it. */
+static void timestamp_json(json *j, const sv_job *job)
+{
+    const time_t began = job ? (time_t)job->started : 0;
+    struct tm t;
+    char text[32] = "0";
+    if (job && localtime_r(&began, &t))
+        strftime(text, sizeof text, "%Y%m%d%H%M%S", &t);
+    json_text(j, "job_timestamp", text);
+}
+
+/* A "job" of this API is one of the n_iter batches of a request. */
+static void progress_json(json *j, const sv_job *job)
 {
     const double spent = job ? sv_job_seconds(job) : 0;
+    const int batch = job && job->o.batch ? job->o.batch : 1, images = job && job->o.count ? job->o.count : 1;
     json_real(j, "progress", job ? fmax(job->fraction, 0.001) : 0);
     json_real(j, "eta_relative", job && job->fraction > 0.01 ? spent * (1 - job->fraction) / job->fraction : 0);
     json_open(j, "state", '{');
     json_bool(j, "skipped", job && job->skipped);
     json_bool(j, "interrupted", job && job->cancelled);
     json_text(j, "job", job ? job->id : "");
-    json_integer(j, "job_count", (job != NULL) + waiting);
-    json_text(j, "job_timestamp", "0");
-    json_integer(j, "job_no", 0);
+    json_integer(j, "job_count", job ? (images + batch - 1) / batch : 0);
+    timestamp_json(j, job);
+    json_integer(j, "job_no", job && job->image ? (job->image - 1) / batch : 0);
     json_integer(j, "sampling_step", job ? job->step : 0);
     json_integer(j, "sampling_steps", job ? job->steps : 0);
     json_close(j, '}');
 }
 
+/* The API does not say which job: that of this client which has been running longest, or else of anyone. */
 void sv_a1111_progress(const sv_request *r, sv_answer *a)
 {
     sv_server *s = sv_server_of(r);
     const char *skip = sv_query(r, "skip_current_image");
-    const int with_image = !skip || (strcmp(skip, "true") && strcmp(skip, "1") && strcmp(skip, "True"));
-    const int waiting = sv_jobs_waiting(s->jobs);
-    sv_job *job = sv_job_running(s->jobs, NULL);
+    const int with_image = !skip || !is_true(skip);
+    char client[128];
+    sv_client_of(r, client);
+    sv_job *job = sv_job_running(s->jobs, client);
+    job = job ? job : sv_job_running(s->jobs, NULL);
     json j = { 0 };
     char *image = NULL;
     json_open(&j, NULL, '{');
     sv_jobs_lock(s->jobs);
-    progress_json(&j, job, waiting);
+    progress_json(&j, job);
     if (job && job->preview && with_image)
         image = sv_base64_encode(job->preview, job->preview_size);
     sv_jobs_unlock(s->jobs);

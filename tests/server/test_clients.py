@@ -133,6 +133,29 @@ def test_silly_tavern():
     same(answers[0]["images"], [], "interrupted")
 
 
+def test_batches_and_images():
+    """job_count and job_no are those of the request's batches; images stay on the server if the client wants none."""
+    body = {"prompt": "a red fox", "steps": 100, "cfg_scale": 1, "width": 128, "height": 128, "seed": 7, "n_iter": 3, "batch_size": 2,
+            "send_images": False, "save_images": True}
+    answers, seen = [], []
+    thread = threading.Thread(target=lambda: answers.append(post("/sdapi/v1/txt2img", body)))
+    thread.start()
+    while thread.is_alive():
+        state = get("/sdapi/v1/progress?skip_current_image=true")["state"]
+        seen += [(state["job_count"], state["job_no"])] if state["job_count"] else []
+        assert state["job_count"] == 0 or re.fullmatch("[0-9]{14}", state["job_timestamp"]), state
+    thread.join()
+    # A slow client may miss a batch, but hardly all after the first.
+    assert {(3, 0), (3, 1), (3, 2)} >= set(seen) and len(set(seen)) > 1 and seen == sorted(seen), seen
+    info = json.loads(answers[0]["info"])
+    same((answers[0]["images"], len(info["all_seeds"]), answers[0]["parameters"]["n_iter"]), ([], 6, 3), "the answer without images")
+    job = get("/api/jobs/" + info["job"])
+    same((job["state"], len(job["results"])), ("done", 6), "the job")
+    few = dict(body, steps=2, n_iter=1, batch_size=1, init_images=[base64.b64encode(content("photo.png")).decode()])
+    same(post("/sdapi/v1/img2img", few)["images"], [], "img2img without images")
+    same(len(post("/sdapi/v1/txt2img", dict(few, send_images=True))["images"]), 1, "txt2img with them")
+
+
 def test_skip_and_interrupt():
     """Of a batch, skip loses the image that is being made, and interrupt that one and those after it."""
     body = {"prompt": "a red fox", "steps": 150, "cfg_scale": 1, "width": 128, "height": 128, "seed": 7, "n_iter": 3}
@@ -285,5 +308,5 @@ def test_end():
     server.stop()
 
 
-main(test_openai, test_openai_stream, test_openai_edit, test_key, test_open_webui, test_silly_tavern, test_skip_and_interrupt, test_kobold_lite, test_stable_ui,
+main(test_openai, test_openai_stream, test_openai_edit, test_key, test_open_webui, test_silly_tavern, test_batches_and_images, test_skip_and_interrupt, test_kobold_lite, test_stable_ui,
      test_loras, test_extras, test_bundled_model, test_end)
