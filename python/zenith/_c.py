@@ -1552,6 +1552,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "zn_models_folder": (c_int, [c_char_p, c_size_t]),
     "zn_sample": (c_int, [POINTER(zn_model), POINTER(zn_sample_options), c_int, POINTER(POINTER(zn_image))]),
     "zn_train": (c_int, [POINTER(zn_train_options), POINTER(zn_train_result)]),
+    "zn_train_check": (c_int, [POINTER(zn_train_options)]),
     "zn_train_preset": (c_char_p, [c_int, POINTER(c_char_p)]),
     "zn_train_recipe": (c_int, [c_char_p, POINTER(c_char_p), POINTER(c_char_p)]),
     "zn_distill": (c_int, [POINTER(zn_distill_options), POINTER(zn_distill_result)]),

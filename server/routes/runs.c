@@ -122,6 +122,8 @@ static const char *folder_of(const sv_request *r, const char *name)
 static zn_status find_data(const sv_request *r, const sv_form *form, sv_run_request *q)
 {
     const char *name = sv_form_text(form, "data"), *folder = folder_of(r, name);
+    if (folder && !zn_exists(folder))
+        return ZN_FAIL(ZN_ENOTFOUND, "the folder '%.80s' is not there any more", name);
     if (folder) {
         q->data = must_copy(folder);
         return ZN_OK;
@@ -154,7 +156,21 @@ static zn_status take_settings(const sv_form *form, sv_run_request *q)
             return ZN_FAIL(ZN_EINVALID, "the setting '%.60s' is not KEY=VALUE, or names a file", f->bytes);
         q->settings[count] = f->bytes;
     }
+    if (sv_form_field(form, "settings", count))
+        return ZN_FAIL(ZN_EINVALID, "a run takes at most %d settings", MOST_SETTINGS);
     return ZN_OK;
+}
+
+/* As zn_train does when the run begins, which is too late for who asks. */
+static zn_status check_recipe(const sv_run_request *q)
+{
+    const zn_options compute = { .size = sizeof compute, .precision = (zn_precision)q->precision };
+    return zn_train_check(&(zn_train_options){ .recipe = q->recipe,
+                                               .run = { .from = q->from,
+                                                        .seed = q->seed >= 0 ? &q->seed : NULL,
+                                                        .steps = q->steps,
+                                                        .settings = q->settings,
+                                                        .compute = &compute } });
 }
 
 static zn_status take_number(const sv_form *form, const char *name, double least, int64_t *out)
@@ -192,6 +208,7 @@ static zn_status take_request(const sv_request *r, const sv_form *form, sv_run_r
         return ZN_FAIL(ZN_ENOTFOUND, "no model is called '%.80s'", model);
     q->from = *from;
     ZN_TRY(take_settings(form, q));
+    ZN_TRY(check_recipe(q));
     return find_data(r, form, q);
 }
 

@@ -4,7 +4,8 @@ from serving import *
 os.makedirs(path("photos"))
 for n in range(8):
     tool("makeimage", f"photos/{n}.png", "40", "4" + str(n), str(n))
-options = ["--data", "photos", "--runs", "runs"]
+os.makedirs(path("gone"))
+options = ["--data", "photos", "--data", "gone", "--runs", "runs"]
 SMALL = ["batch=2", "size=16", "warmup=1", "held_out=30", "eval_every=2"]
 server = Server(*options)
 
@@ -14,17 +15,30 @@ def state(name):
 
 
 def test_start():
-    same(server.json("GET", "/api/data"), {"folders": [{"name": "photos"}]}, "data")
+    same(server.json("GET", "/api/data"), {"folders": [{"name": "photos"}, {"name": "gone"}]}, "data")
+    os.rmdir(path("gone"))
     recipe = server.json("GET", "/api/recipes")["recipes"][0]["name"]
     for fields, status, words in (({}, 400, "recipe"), ({"recipe": "../x.yaml"}, 400, "recipe"), ({"recipe": recipe}, 400, "data is missing"),
                                   ({"recipe": recipe, "data": "/etc"}, 404, "no folder"), ({"recipe": recipe, "data": "photos", "name": "../x"}, 400, "letters"),
                                   ({"recipe": recipe, "data": "photos", "settings": ["labels=/etc/passwd"]}, 400, "file"),
                                   ({"recipe": recipe, "data": "photos", "settings": {"labels": "/etc/passwd"}}, 400, "file"),
                                   ({"recipe": recipe, "data": "photos", "settings": {"batch": [2]}}, 400, "the setting batch must be"),
+                                  ({"recipe": recipe, "data": "photos", "settings": {"batsch": 2}}, 400, "batsch"),
+                                  ({"recipe": recipe, "data": "photos", "settings": {"batch": 0}}, 400, "batch must be a number from 1 to 4096"),
+                                  ({"recipe": recipe, "data": "photos", "settings": {"optimizer": "lion"}}, 400, "optimizer must be"),
+                                  ({"recipe": recipe, "data": "photos", "settings": {"damage.noise": 5}}, 400, "does not use damage.noise"),
+                                  ({"recipe": recipe, "data": "photos", "settings": {"model": "none"}}, 404, "no architecture is called 'none'"),
+                                  ({"recipe": recipe, "data": "photos", "settings": {"task": "restore"}}, 400, "cannot be trained to"),
+                                  ({"recipe": recipe, "data": "photos", "settings": ["lr=1"] * 100}, 400, "at most 64 settings"),
+                                  ({"recipe": "diffae-latent", "data": "photos"}, 400, "learns from what a trained autoencoder makes"),
+                                  ({"recipe": recipe, "data": "gone"}, 404, "the folder 'gone' is not there any more"),
                                   ({"recipe": recipe, "data": "photos", "precision": "int8"}, 400, "precision must be f32 or bf16"),
                                   ({"recipe": recipe, "data": "photos", "steps": "many"}, 400, "steps must be a number"),
                                   ({"recipe": recipe, "data": "photos", "seed": -3}, 400, "seed must be a number")):
-        assert words in server.json("POST", "/api/runs", fields, expect=status)["error"]["message"], fields
+        message = server.json("POST", "/api/runs", fields, expect=status)["error"]["message"]
+        assert words in message, (fields, message)
+    same((os.path.exists(path("runs")), server.json("GET", "/api/runs")["runs"]), (False, []), "runs that were refused")
+    os.makedirs(path("gone"))
     run_ = server.json("POST", "/api/runs", {"name": "first", "recipe": "taesd", "data": "photos", "steps": 100000, "settings": SMALL}, expect=201)
     same((run_["name"], run_["state"]), ("first", "running"), "run")
     name, data = next(server.events("/api/runs/first/events"))

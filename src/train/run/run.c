@@ -88,14 +88,13 @@ static zn_status leave_stage(zn_run *r)
     return ZN_OK;
 }
 
-static zn_status check_task(const zn_run *r)
+zn_status zn_run_check_task(const zn_recipe *k, const zn_arch *arch)
 {
-    const zn_train_task *task = zn_train_task_of(&r->recipe);
-    const unsigned can = r->model->arch->can;
-    if ((can & task->needs) == task->needs)
+    const zn_train_task *task = zn_train_task_of(k);
+    if ((arch->can & task->needs) == task->needs)
         return ZN_OK;
-    return ZN_FAIL(ZN_EINVALID, "%s cannot be trained to %s: the recipe needs task: %s", r->recipe.model, task->name,
-                   zn_train_task_for(can)->name);
+    return ZN_FAIL(ZN_EINVALID, "%s cannot be trained to %s: the recipe needs task: %s", k->model, task->name,
+                   zn_train_task_for(arch->can)->name);
 }
 
 /* The CPU's threads prepare images while a device computes; otherwise they compute. */
@@ -185,7 +184,7 @@ static zn_status prepare(zn_run *r)
 {
     char path[ZN_RUN_PATH];
     int stage = 0;
-    ZN_TRY(check_task(r));
+    ZN_TRY(zn_run_check_task(&r->recipe, r->model->arch));
     ZN_TRY(borrow_context(r));
     if (!r->options.data)
         return ZN_FAIL(ZN_EINVALID, "a run needs images to learn from: a folder or an .lmdb data set");

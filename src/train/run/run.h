@@ -173,6 +173,10 @@ ZN_MUST_USE zn_status zn_run_new_model(zn_run *r, const zn_arch *arch, const zn_
 /* The same for the network that the recipe names, with the sizes it gives. Not for a part that learns from conditions.
  */
 ZN_MUST_USE zn_status zn_run_fresh_model(zn_run *r);
+/* Whether the network can learn what the recipe says. */
+ZN_MUST_USE zn_status zn_run_check_task(const zn_recipe *k, const zn_arch *arch);
+/* What learns from conditions starts with weights that are named. */
+ZN_MUST_USE zn_status zn_run_check_from(const char *from, zn_part part);
 /* The run's model when one part of it learns from conditions: an autoencoder, from the weights named in the recipe, and
  * that part, which is fresh where they do not have it. Of a classifier zn_run_read_labels comes before. */
 ZN_MUST_USE zn_status zn_run_open_model(zn_run *r, zn_part part);

@@ -159,16 +159,21 @@ static zn_status plan_classifier(zn_run *r, const char *name)
     return zn_model_name_attributes(m, l->names, l->count);
 }
 
+zn_status zn_run_check_from(const char *from, zn_part part)
+{
+    return from[0] ? ZN_OK
+                   : ZN_FAIL(ZN_EINVALID,
+                             "a %s learns from what a trained autoencoder makes of images: name its weights (--from, "
+                             "or from in the recipe)",
+                             zn_part_name(part));
+}
+
 zn_status zn_run_open_model(zn_run *r, zn_part part)
 {
     char own[ZN_RUN_PATH];
     zn_run_path(r, "model.safetensors", own);
     const char *name = r->has_checkpoint ? own : r->recipe.from;
-    if (!name[0])
-        return ZN_FAIL(ZN_EINVALID,
-                       "a %s learns from what a trained autoencoder makes of images: name its weights (--from, or "
-                       "from in the recipe)",
-                       zn_part_name(part));
+    ZN_TRY(zn_run_check_from(name, part));
     ZN_TRY(zn_model_find(name, &r->model));
     zn_model *m = r->model;
     if (!(m->arch->can & ZN_SAMPLES) || !m->has[ZN_ENCODER] || !m->has[ZN_DECODER])

@@ -106,14 +106,14 @@ static zn_status read_recipe(zn_run *r, const zn_train_options *o)
     return ZN_OK;
 }
 
-zn_status zn_run_fresh_model(zn_run *r)
+/* The network of a recipe that starts with a fresh one. */
+static zn_status find_network(const zn_recipe *k, const zn_arch **arch, zn_config *config)
 {
-    const zn_recipe *k = &r->recipe;
     const zn_config *known;
-    const zn_arch *arch = zn_arch_find(k->model, &known);
-    if (!arch)
+    *arch = zn_arch_find(k->model, &known);
+    if (!*arch)
         return ZN_FAIL(ZN_ENOTFOUND, "no architecture is called '%s'", k->model);
-    zn_config config = *known;
+    *config = *known;
     const zn_wishes want = { .width = k->width,
                              .latent = k->latent,
                              .size = k->size,
@@ -121,7 +121,14 @@ zn_status zn_run_fresh_model(zn_run *r)
                              .vocabulary = k->vocabulary,
                              .dropout = (float)k->dropout,
                              .velocity = k->prediction == ZN_RECIPE_VELOCITY };
-    ZN_TRY(zn_arch_resize(arch, &config, &want));
+    return zn_arch_resize(*arch, config, &want);
+}
+
+zn_status zn_run_fresh_model(zn_run *r)
+{
+    const zn_arch *arch;
+    zn_config config;
+    ZN_TRY(find_network(&r->recipe, &arch, &config));
     return zn_run_new_model(r, arch, &config, true, !(arch->can & ZN_RESTORES));
 }
 
@@ -133,6 +140,26 @@ static zn_status make_model(zn_run *r)
     if (task->inputs == ZN_INPUTS_CAPTIONED)
         ZN_TRY(zn_run_read_captions(r));
     return zn_train_on_conditions(task) ? zn_run_open_model(r, task->part) : zn_run_fresh_model(r);
+}
+
+static zn_status check(zn_run *r, const zn_train_options *o)
+{
+    const zn_arch *arch;
+    zn_config config;
+    ZN_TRY(read_recipe(r, o));
+    const zn_train_task *task = zn_train_task_of(&r->recipe);
+    if (zn_train_on_conditions(task))
+        return zn_run_check_from(r->recipe.from, task->part);
+    ZN_TRY(find_network(&r->recipe, &arch, &config));
+    return zn_run_check_task(&r->recipe, arch);
+}
+
+zn_status zn_train_check(const zn_train_options *o)
+{
+    zn_run r = { .options = o->run, .said = said_by(o) };
+    const zn_status status = check(&r, o);
+    zn_run_free(&r);
+    return status;
 }
 
 static zn_status set_up(zn_run *r, const zn_train_options *o)
