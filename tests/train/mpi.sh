@@ -47,7 +47,7 @@ for i in 1 2 3 4 5 6 7 8 9; do
     cp "$(dirname "$0")/../../assets/demo.png" "$folder/pictures/$i.png"
 done
 printf '%s\n' 'model: zenith-hier-r' 'size: 32' 'batch: 4' 'accumulate: 2' 'held_out: 20' 'checkpoint_every: 5' \
-    'schedule: constant'     >"$folder/recipe.yaml"
+    'schedule: constant' 'warmup: 0' >"$folder/recipe.yaml"
 
 # start NAME: two ranks that would train for hours; $job is the parent of mpirun
 start() {

@@ -145,6 +145,21 @@ static void schedules_have_their_shapes(void **state)
     assert_true(fabs(zn_recipe_lr(&r, 50) - 0.01) < 1e-12);
 }
 
+/* A warmup of more than half of the steps becomes a tenth of them. */
+static void short_runs_reach_their_rate(void **state)
+{
+    (void)state;
+    zn_recipe r;
+    const char *text = "steps: 100\nwarmup: 1000\nlr: 1\n";
+    assert_int_equal(zn_recipe_parse(text, strlen(text), "r", &r), ZN_OK);
+    assert_true(fabs(zn_recipe_lr(&r, 0) - 0.1) < 1e-12 && fabs(zn_recipe_lr(&r, 9) - 1) < 1e-12);
+    assert_true(fabs(zn_recipe_lr(&r, 55) - (0.01 + 0.99 * 0.5)) < 1e-9);
+    r.steps = 2000;
+    assert_true(fabs(zn_recipe_lr(&r, 499) - 0.5) < 1e-12 && zn_recipe_lr(&r, 999) == 1);
+    r.steps = 5;
+    assert_true(zn_recipe_lr(&r, 0) == 1);
+}
+
 /* Whatever a file may be called, but for line breaks. */
 static void names_survive_writing(void **state)
 {
@@ -246,9 +261,13 @@ static void numbers_have_a_point(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(recipes_are_read_strictly),   cmocka_unit_test(gates_are_read),
-        cmocka_unit_test(a_gan_stage_keeps_its_start), cmocka_unit_test(schedules_have_their_shapes),
-        cmocka_unit_test(names_survive_writing),       cmocka_unit_test(quotes_are_read),
+        cmocka_unit_test(recipes_are_read_strictly),
+        cmocka_unit_test(gates_are_read),
+        cmocka_unit_test(a_gan_stage_keeps_its_start),
+        cmocka_unit_test(schedules_have_their_shapes),
+        cmocka_unit_test(short_runs_reach_their_rate),
+        cmocka_unit_test(names_survive_writing),
+        cmocka_unit_test(quotes_are_read),
         cmocka_unit_test(numbers_have_a_point),
     };
     return cmocka_run_group_tests_name("recipe", tests, NULL, NULL);

@@ -456,14 +456,18 @@ int zn_recipe_text(const zn_recipe *r, char *text, size_t size)
     return (int)used;
 }
 
+/* A run that is short for its warmup still reaches its rate. */
+static int64_t warmup_of(const zn_recipe *r) { return r->warmup > r->steps / 2 ? r->steps / 10 : r->warmup; }
+
 double zn_recipe_lr(const zn_recipe *r, int64_t step)
 {
-    if (step < r->warmup)
-        return r->lr * (double)(step + 1) / (double)r->warmup;
+    const int64_t warmup = warmup_of(r);
+    if (step < warmup)
+        return r->lr * (double)(step + 1) / (double)warmup;
     if (r->schedule == ZN_SCHEDULE_CONSTANT)
         return r->lr;
     if (r->schedule == ZN_SCHEDULE_STEP)
-        return r->lr * pow(r->step_factor, (double)((step - r->warmup) / r->step_every));
-    const double left = (double)(r->steps - r->warmup), t = left > 0 ? (double)(step - r->warmup) / left : 1;
+        return r->lr * pow(r->step_factor, (double)((step - warmup) / r->step_every));
+    const double left = (double)(r->steps - warmup), t = left > 0 ? (double)(step - warmup) / left : 1;
     return r->lr * (r->final_lr + (1 - r->final_lr) * 0.5 * (1 + cos(3.14159265358979 * (t < 1 ? t : 1))));
 }

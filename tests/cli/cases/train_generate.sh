@@ -15,7 +15,8 @@ layers: 1
 batch: 2
 size: 128
 steps: 4
-warmup: 2
+warmup: 1
+schedule: constant
 held_out: 0
 checkpoint_every: 2
 Y
