@@ -176,6 +176,7 @@ void session_ran_clip(session *s, const zn_video *v)
 {
     s->ran_clip = 1;
     s->clip_share = zn_video_precision_share(v);
+    s->clip_retains_16 = zn_video_retains_16(v);
 }
 
 static double precision_share(const session *s)
@@ -202,7 +203,8 @@ static void tell_precision(session *s)
         return;
     s->told_precision = 1;
     progress_erase();
-    note(s->o, "computed in f32: this processor is not faster in %s", zn_precision_name(asked));
+    note(s->o, "computed in f32: this processor is not faster in %s%s", zn_precision_name(asked),
+         s->ran_clip && s->clip_retains_16 ? "; the frames that layers retain are stored in 16 bits" : "");
 }
 
 void session_explain(session *s)

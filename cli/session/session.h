@@ -16,8 +16,9 @@ typedef struct session {
     void *own;       /* data of the command */
     char *wrote;     /* decode of a video: its first image, reported as the job's result */
     progress bar;
-    int ran_clip; /* clips have handles of their own: clip_share is what session_ran_clip took from one */
+    int ran_clip; /* clips have handles of their own: these are what session_ran_clip took from one */
     double clip_share;
+    int clip_retains_16;
     int told_slow, told_precision; /* the remark was printed; it is printed once */
 } session;
 

@@ -61,6 +61,8 @@ ZN_API void zn_video_decode_end(zn_video *video);
 ZN_API const char *zn_video_plan(zn_video *video, zn_part part);
 /* As zn_codec_precision_share, of the parts that were used last. NaN before the first call, and with blended tiles. */
 ZN_API double zn_video_precision_share(const zn_video *video);
+/* Non-zero if those parts retain frames in 16 bits, which with ZN_PRECISION_BF16 they do on any CPU. */
+ZN_API int zn_video_retains_16(const zn_video *video);
 
 #ifdef __cplusplus
 }

@@ -1567,6 +1567,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "zn_video_decode_end": (None, [POINTER(zn_video)]),
     "zn_video_plan": (c_char_p, [POINTER(zn_video), c_int]),
     "zn_video_precision_share": (c_double, [POINTER(zn_video)]),
+    "zn_video_retains_16": (c_int, [POINTER(zn_video)]),
     "zn_dtype_name": (c_char_p, [c_int]),
     "zn_dtype_size": (c_size_t, [c_int]),
     "zn_dtype_block": (c_size_t, [c_int]),

@@ -168,6 +168,27 @@ static void later_clips_pack_nothing(void **state)
     }
 }
 
+/* On any CPU. */
+static void bf16_retains_16_bits(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        zn_model *m = small_wan(0);
+        const zn_options own = { .size = sizeof own, .precision = i ? ZN_PRECISION_BF16 : ZN_PRECISION_F32 };
+        zn_video *v;
+        zn_latent *clip = NULL;
+        album a = { .count = 0 };
+        assert_int_equal(zn_video_new(m, &own, &v), ZN_OK);
+        assert_false(zn_video_retains_16(v));
+        assert_int_equal(round_trip(v, 5, false, &clip, &a), ZN_OK);
+        assert_int_equal(zn_video_retains_16(v), i);
+        album_free(&a);
+        zn_latent_free(clip);
+        zn_video_free(v);
+        zn_model_free(m);
+    }
+}
+
 /* ---- what is refused ---- */
 
 static void expect(zn_status status, zn_status wanted, const char *words)
@@ -447,6 +468,7 @@ int main(void)
         cmocka_unit_test(pieces_have_the_bits_of_the_whole),
         cmocka_unit_test(stages_have_the_bits_of_the_whole),
         cmocka_unit_test(bf16_is_near_f32),
+        cmocka_unit_test(bf16_retains_16_bits),
         cmocka_unit_test(large_frames_take_what_layers_retain),
         cmocka_unit_test(bf16_halves_what_layers_retain),
         cmocka_unit_test(bf16_takes_less_than_f32),

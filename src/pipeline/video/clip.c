@@ -216,6 +216,15 @@ double zn_clip_coarse(const zn_clip *c)
     return all > 0 ? coarse / all : NAN;
 }
 
+bool zn_clip_retains_16(const zn_clip *c)
+{
+    bool any = false;
+    for (int i = 0; i <= ZN_CUTS; i++)
+        for (int k = 0; k < c->stages[i].kept_count; k++)
+            any |= c->stages[i].kept_type[k] != ZN_TYPE_F32;
+    return any;
+}
+
 /* On a device: how many steps of a piece run there, and whether others have to be copied for. */
 static void add_places(const zn_clip *c, char *text, size_t size)
 {

@@ -56,6 +56,8 @@ ZN_MUST_USE zn_status zn_clip_run(zn_clip *c, const float **output, zn_shape *sh
 size_t zn_clip_bytes_of(const zn_clip *c);
 /* Share of the operations that are not computed in f32 (zn_exec_coarse); NaN before the first piece. */
 double zn_clip_coarse(const zn_clip *c);
+/* Whether what layers retain between pieces has 16 bits. */
+bool zn_clip_retains_16(const zn_clip *c);
 /* For people: how it is run, and its memory. */
 void zn_clip_describe(const zn_clip *c, char *text, size_t size);
 /* The next piece is the first of another clip. */

@@ -111,6 +111,14 @@ double zn_video_precision_share(const zn_video *v)
     return share;
 }
 
+int zn_video_retains_16(const zn_video *v)
+{
+    bool any = false;
+    for (int part = 0; part < 2; part++)
+        any |= v->part[part] && zn_clip_retains_16(v->part[part]);
+    return any;
+}
+
 /* What a process takes besides: the program and its libraries, an image that is read or written, one layer's weights on
  * their way from the file. */
 enum { PROCESS = 96 << 20 };

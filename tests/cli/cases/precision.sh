@@ -16,4 +16,7 @@ for model in random:taew2_1 random:taesd; do
     zenith encode --clip -m $model -p bf16 a.png a.png -o clip.safetensors --json -q | jsoncheck -p precision precision_asked
     zenith decode -m $model -p f16 clip.safetensors -o frames/ >/dev/null
 done
+# What Wan's layers retain has 16 bits all the same.
+makeimage small.png 16 16
+zenith encode --clip -m random:wan21-vae -p bf16 small.png small.png -o wan.safetensors >/dev/null
 zenith interpolate -m random:diffae-compact -p bf16 a.png b.png --frames 2 --random-noise --steps 2 -o i.png --json -q | jsoncheck -p precision_asked
