@@ -846,7 +846,7 @@ static void previews_come_after_each_step(void **state)
     r.preview = 1;
     zn_image *image = make(g, &r);
     assert_int_equal(w.previews, r.steps);
-    assert_int_equal(w.preview_width, WIDTH / 8);
+    assert_int_equal(w.preview_width, WIDTH);
     assert_false(differ(plain, image));
     zn_image_free(plain);
     zn_image_free(image);

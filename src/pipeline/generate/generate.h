@@ -139,6 +139,10 @@ ZN_MUST_USE zn_status zn_generator_encode(zn_generator *g, const zn_image *image
                                           zn_latent **out);
 ZN_MUST_USE zn_status zn_generator_decode(zn_generator *g, const zn_latent *latent, int tile,
                                           zn_stage_progress progress, zn_image **out);
+/* A decoder for previews, with a codec of its own: the generator's where it is small, that is, any but FLUX's; else
+ * NULL. */
+ZN_MUST_USE zn_status zn_autoencoder_open_small(const zn_generator *g, const zn_options *options, zn_autoencoder **out);
+ZN_MUST_USE zn_status zn_autoencoder_decode(zn_autoencoder *a, const zn_latent *latent, zn_image **out);
 /* How the encoder or the decoder runs for an image, as text; fails if it cannot within the budget. */
 ZN_MUST_USE zn_status zn_generator_plan_vae(zn_generator *g, const zn_generation *request, zn_part part, char *text,
                                             size_t size);

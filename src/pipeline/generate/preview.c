@@ -15,12 +15,16 @@
 /* A latent to fit to: squares of one value, and noise. */
 enum { FIT_SIDE = 16, FIT_SQUARE = 4 };
 
+/* From a pixel of the latent to eight of the image. */
+enum { DOUBLINGS = 3 };
+
 typedef enum preview_state { IDLE, BEGUN, ENDED, CLOSED } preview_state;
 
 struct zn_preview {
-    zn_model *model; /* TAEF1, or NULL */
+    zn_autoencoder *own; /* the generator's, or NULL */
+    zn_model *model;     /* TAEF1, or NULL */
     zn_codec *codec;
-    float (*map)[3]; /* without a model: [channels + 1] */
+    float (*map)[3]; /* without either: [channels + 1] */
     int channels;
     zn_latent *latent; /* what is decoded now */
     zn_image *image;   /* what became of it; NULL: status is not ZN_OK */
@@ -34,22 +38,27 @@ struct zn_preview {
     preview_state state;
 };
 
-/* ---- TAEF1 ---- */
+/* ---- networks ---- */
 
-/* For the thread, the codec has a context and so a stream of its own: the generator's is busy with steps. */
-static zn_status open_model(zn_preview *p, zn_generator *g, const char *path)
+/* For the thread, a codec has a context and so a stream of its own: the generator's is busy with steps. */
+static zn_options codec_options(const zn_generator *g)
 {
     zn_options options = zn_generator_codec_options(g);
     if (g->compute.device) {
         options.context = NULL;
         options.threads = 2;
     }
+    return options;
+}
+
+static zn_status open_model(zn_preview *p, const char *path, const zn_options *options)
+{
     ZN_TRY(zn_model_open(path, &p->model));
     const zn_model_info *info = zn_model_info_of(p->model);
     if (!info->has_decoder || info->latent_channels != p->channels)
         return ZN_FAIL(ZN_ESHAPE, "%s cannot show previews: it has no decoder for latents of %d channels", path,
                        p->channels);
-    return zn_codec_new(p->model, &options, &p->codec);
+    return zn_codec_new(p->model, options, &p->codec);
 }
 
 /* ---- the linear map ---- */
@@ -156,6 +165,19 @@ done:
     return status;
 }
 
+/* As large as the image will be. */
+static zn_status enlarge(zn_image **image)
+{
+    zn_status status = ZN_OK;
+    for (int i = 0; i < DOUBLINGS && status == ZN_OK; i++) {
+        zn_image *larger = NULL;
+        status = zn_image_enlarge(*image, &larger);
+        zn_image_free(*image);
+        *image = larger;
+    }
+    return status;
+}
+
 static zn_status make_linear(const zn_preview *p, const zn_latent *z, zn_image **out)
 {
     const size_t pixels = (size_t)z->width * (size_t)z->height;
@@ -168,18 +190,22 @@ static zn_status make_linear(const zn_preview *p, const zn_latent *z, zn_image *
                 sum += p->map[k][c] * z->data[i * (size_t)p->channels + (size_t)k];
             rgb[3 * i + (size_t)c] = sum;
         }
-    const zn_status status = zn_image_new(z->width, z->height, 8, out);
-    if (status == ZN_OK)
+    zn_status status = zn_image_new(z->width, z->height, 8, out);
+    if (status == ZN_OK) {
         zn_pixels_from_float(rgb, (size_t)z->width * 3, *out, (zn_region){ 0, 0, z->width, z->height });
+        status = enlarge(out);
+    }
     zn_free(rgb);
     return status;
 }
 
-/* ---- both ---- */
+/* ---- all of them ---- */
 
 static void make(zn_preview *p)
 {
-    p->status = p->codec ? zn_decode(p->codec, p->latent, &p->image) : make_linear(p, p->latent, &p->image);
+    p->status = p->own     ? zn_autoencoder_decode(p->own, p->latent, &p->image)
+                : p->codec ? zn_decode(p->codec, p->latent, &p->image)
+                           : make_linear(p, p->latent, &p->image);
     if (p->status != ZN_OK)
         snprintf(p->why, sizeof p->why, "%s", zn_error_text());
 }
@@ -235,12 +261,15 @@ zn_status zn_preview_new(zn_generator *g, int channels, zn_preview **out)
     if (!p)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a preview");
     p->channels = channels;
-    const zn_status status = path[0] ? open_model(p, g, path) : fit_to_decoder(p, g);
+    const zn_options options = codec_options(g);
+    zn_status status = zn_autoencoder_open_small(g, &options, &p->own);
+    if (status == ZN_OK && !p->own)
+        status = path[0] ? open_model(p, path, &options) : fit_to_decoder(p, g);
     if (status != ZN_OK) {
         zn_preview_free(p);
         return status;
     }
-    if (p->codec && g->compute.device)
+    if (!p->map && g->compute.device)
         start_thread(p);
     *out = p;
     return ZN_OK;
@@ -252,6 +281,7 @@ void zn_preview_free(zn_preview *p)
         return;
     if (p->has_thread)
         end_thread(p);
+    zn_autoencoder_free(p->own);
     zn_codec_free(p->codec);
     zn_model_free(p->model);
     zn_latent_free(p->latent);

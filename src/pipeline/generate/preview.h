@@ -1,5 +1,6 @@
-/* Images of unfinished latents, quickly: by TAEF1 at full size or, without it, by a linear map from latents to colours
- * at an eighth of it. The map is fitted to the model's own decoder.
+/* Images of unfinished latents, quickly and at full size: by the model's own decoder where it is small, else by TAEF1
+ * or, without it, by a linear map from latents to colours, which is fitted to the model's decoder and gives an eighth
+ * of the size, enlarged.
  *
  *     zn_preview *p;
  *     ZN_TRY(zn_preview_new(generator, channels, &p));

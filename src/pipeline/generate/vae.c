@@ -409,6 +409,39 @@ zn_status zn_generator_decode(zn_generator *g, const zn_latent *latent, int tile
     return status;
 }
 
+/* ---- previews ---- */
+
+zn_status zn_autoencoder_open_small(const zn_generator *g, const zn_options *options, zn_autoencoder **out)
+{
+    zn_part_files files;
+    zn_naming naming[ZN_PARTS];
+    zn_config config;
+    *out = NULL;
+    ZN_TRY(zn_part_open(g->paths.part[ZN_GENERATOR_VAE], ZN_GENERATOR_VAE, &files));
+    zn_autoencoder *a = zn_calloc(1, sizeof *a);
+    zn_status status = a ? ZN_OK : ZN_FAIL(ZN_ENOMEM, "out of memory for a preview");
+    const zn_arch *arch = a ? find_other(&files, &config, naming, &a->norm) : NULL;
+    if (arch)
+        status = load_part(arch, &config, naming, ZN_DECODER, files.files[0], &a->model);
+    if (arch && status == ZN_OK)
+        status = zn_codec_new(a->model, options, &a->codec);
+    zn_part_close(&files);
+    if (arch && status == ZN_OK)
+        *out = a;
+    else
+        zn_autoencoder_free(a);
+    return status;
+}
+
+zn_status zn_autoencoder_decode(zn_autoencoder *a, const zn_latent *latent, zn_image **out)
+{
+    zn_latent *own;
+    ZN_TRY(restore(&a->norm, latent, &own));
+    const zn_status status = zn_decode(a->codec, own, out);
+    zn_latent_free(own);
+    return status;
+}
+
 /* ---- the plan as text ---- */
 
 static zn_status plan(call *c, zn_codec *codec)

@@ -5,6 +5,8 @@ zenith info woman.png | grep -o 'Steps: .*, Model: [a-z-]*'
 # Processors round differently; another autoencoder or damaged weights give another image.
 zenith compare --json woman.png "$SOURCE/tests/cli/cases/generate_bundled.jpg" | jsoncheck -p psnr | awk '{ print ($1 > 28 ? "the same woman" : "another image: " $1 " dB") }'
 [[ $(du -sbL "$ZENITH_MODELS/zenith-mini" | cut -f1) -le 25000000 ]] || echo "larger than 25 MB"
+# Its own decoder makes previews: the one of the last step is the image.
+zenith generate "a portrait of a man" --seed 1 --steps 2 -o man.png --preview=step.png -q && zenith compare --json --lpips none step.png man.png | jsoncheck -p identical
 zenith generate --from woman.png --steps 3 -o again.png --json | grep -oE '"(model|seed|steps|guidance|shift)": [^,]*'
 zenith generate "a portrait of a man" --seed 1 --steps 2 --guidance 0 -o plain.png --json | grep -oE '"guidance": [^,]*'
 zenith generate "a portrait of a man" --seed 1 --steps 1 --size 64 -o small.png -q

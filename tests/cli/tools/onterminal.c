@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static char seen[1 << 16];
+static char seen[1 << 20];
 static size_t length;
 
 static int open_terminal(int *slave)
@@ -70,6 +70,7 @@ int main(int argc, char **argv)
             trigger = NULL;
         }
     }
+    close(master); /* who has more to write than fits is not left waiting */
     int status = 0;
     waitpid(child, &status, 0);
     print_visibly();
