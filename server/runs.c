@@ -103,7 +103,17 @@ static int on_progress(void *user, const zn_train_progress *p)
     return r->halts;
 }
 
-static int on_stop(void *user) { return ((sv_runs *)user)->halts; }
+/* Once the run has its folder, so that it can be resumed: the client knows of it. */
+static int on_stop(void *user)
+{
+    const sv_runs *r = user;
+    if (!r->halts)
+        return 0;
+    char *folder = must_print("%s/%s", r->server->settings->runs, r->name);
+    const int begun = zn_is_folder(folder);
+    free(folder);
+    return begun;
+}
 
 static void on_remark(void *user, const char *sentence)
 {

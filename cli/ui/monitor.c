@@ -300,7 +300,7 @@ int monitor_end(const monitor *m, zn_status status, int64_t steps)
     if (status != ZN_ENOTFOUND || !(is_missing_model(o->from) || is_missing_model(o->teacher)))
         code = complain_of_recipe(o, why);
     free(why);
-    if (status == ZN_ECANCELLED || (status == ZN_EIO && steps > 0))
+    if ((status == ZN_ECANCELLED && is_folder(o->output)) || (status == ZN_EIO && steps > 0))
         tell_how_to_go_on(m);
     return code;
 }

@@ -150,7 +150,10 @@ static zn_status add_part(zn_model *m, zn_part part, const zn_value_source *from
         zn_model_parameter *p = NULL;
         if (n->op != &zn_op_parameter || n->data || n->deferred) /* what parts share is already there */
             continue;
-        status = zn_value_find(m, from, n, &values);
+        if (from->rng && m->stop && m->stop(m->stop_user, 0))
+            status = ZN_FAIL(ZN_ECANCELLED, "stopped before the weights had values");
+        if (status == ZN_OK)
+            status = zn_value_find(m, from, n, &values);
         if (status == ZN_OK)
             status = add_parameter(m, part, n, &p);
         if (status == ZN_OK)

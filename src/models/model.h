@@ -22,6 +22,8 @@ struct zn_model {
     zn_weights *files[2];    /* that released parameters are read from */
     zn_splits splits;        /* layers that their files keep as chains (models/factored.h) */
     const char **attributes; /* names of the classifier's classes, in the arena; NULL: not known */
+    zn_progress_fn stop;     /* zn_model_random_part asks it before each parameter; NULL: nobody stops it */
+    void *stop_user;
 };
 
 /* An empty model of an architecture; parts are added by the two functions below. */
@@ -39,7 +41,7 @@ ZN_MUST_USE zn_status zn_model_explain_lost(const zn_model *m, zn_part part, con
                                             const zn_naming *naming);
 /* Removes the classifier and its parameters. Constants stay: the latent net may share them. */
 void zn_model_drop_classifier(zn_model *m);
-/* Adds a part with He-normal weights and zero biases. */
+/* Adds a part with He-normal weights and zero biases. ZN_ECANCELLED: m->stop said so. */
 ZN_MUST_USE zn_status zn_model_random_part(zn_model *m, zn_part part, uint64_t seed);
 
 /* A graph of one part. shape: image or latent, [N,H,W,C]. The graph belongs to the caller. */

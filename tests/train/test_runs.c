@@ -50,6 +50,42 @@ static zn_status resume(const char *name, int64_t steps, zn_train_result *r)
     return zn_train(&o, r);
 }
 
+static int stop_if_there(void *path) { return !path || !access(path, F_OK); }
+
+/* There: a path that must exist before the run is stopped; NULL: it is stopped as soon as it asks. */
+static zn_status stop_early(const char *run, const char *there)
+{
+    char data[128];
+    zn_train_result r;
+    snprintf(data, sizeof data, "%s/pictures", folder);
+    const zn_train_options o = { .recipe = in_folder("early.yaml"),
+                                 .run = { .data = data,
+                                          .folder = run,
+                                          .compute = &(zn_options){ .threads = 1 },
+                                          .stop = stop_if_there,
+                                          .user = (void *)(uintptr_t)there } };
+    return zn_train(&o, &r);
+}
+
+/* A network that gets its values leaves nothing; after that there is a run without a checkpoint, which can go on. */
+static void stops_are_heard_before_the_first_step(void **state)
+{
+    (void)state;
+    char run[128];
+    zn_train_result r;
+    write_text(in_folder("early.yaml"), small);
+    snprintf(run, sizeof run, "%s/early", folder);
+    assert_int_equal(stop_early(run, NULL), ZN_ECANCELLED);
+    expect_text("before the weights had values");
+    assert_int_not_equal(access(run, F_OK), 0);
+    assert_int_equal(stop_early(run, run), ZN_ECANCELLED);
+    expect_text("stopped before the first step");
+    assert_int_equal(access(in_folder("early/recipe.yaml"), F_OK), 0);
+    assert_int_not_equal(access(in_folder("early/checkpoint.safetensors"), F_OK), 0);
+    assert_int_equal(resume("early", 0, &r), ZN_OK);
+    assert_int_equal(r.steps, 4);
+}
+
 static void checkpoints_that_lie_are_refused(void **state)
 {
     (void)state;
@@ -334,6 +370,7 @@ static void one_process_at_a_time(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(stops_are_heard_before_the_first_step),
         cmocka_unit_test(checkpoints_that_lie_are_refused),
         cmocka_unit_test(what_is_not_finite_is_not_saved),
         cmocka_unit_test(events_are_cut_back),

@@ -284,6 +284,10 @@ static zn_status begin(zn_run *r, zn_status status)
     ZN_TRY(zn_ranks_agree(r->options.ranks, check_alike(r)));
     ZN_TRY(join_devices(r));
     ZN_TRY(zn_ranks_agree(r->options.ranks, zn_run_keeps(r) ? open_folder(r) : ZN_OK));
+    bool stop = zn_run_stops(r, NULL); /* now that it can be resumed, without a checkpoint of what it starts with */
+    ZN_TRY(zn_ranks_any(r->options.ranks, &stop));
+    if (stop)
+        return ZN_FAIL(ZN_ECANCELLED, "stopped before the first step");
     if (r->said_of.captions)
         return zn_run_encode_latents(r);
     return r->on.table ? zn_run_encode(r) : zn_run_tell_skips(r);

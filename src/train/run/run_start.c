@@ -97,10 +97,19 @@ static zn_status settle_gates(zn_run *r)
     return ZN_OK;
 }
 
+/* Random values of a huge network take long. */
+static int stops(void *user, double fraction)
+{
+    (void)fraction;
+    return zn_run_stops(user, NULL);
+}
+
 zn_status zn_run_new_model(zn_run *r, const zn_arch *arch, const zn_config *config, bool encodes, bool decodes)
 {
     const uint64_t seed = (uint64_t)r->recipe.seed;
     ZN_TRY(zn_model_new(arch, config, &r->model));
+    r->model->stop = stops;
+    r->model->stop_user = r;
     ZN_TRY(settle_gates(r));
     if (encodes && (config->latent || !(arch->can & ZN_SAMPLES))) /* plain diffusion models encode nothing */
         ZN_TRY(zn_model_random_part(r->model, ZN_ENCODER, seed));
@@ -187,6 +196,8 @@ zn_status zn_run_open_model(zn_run *r, zn_part part)
         return ZN_OK;
     if (part == ZN_LATENT_NET)
         ZN_TRY(plan_latent_net(r));
+    m->stop = stops;
+    m->stop_user = r;
     return zn_model_random_part(m, part, (uint64_t)r->recipe.seed);
 }
 
