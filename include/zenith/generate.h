@@ -113,8 +113,7 @@ typedef struct zn_generation_progress {
     int step, steps; /* finished steps of the sampler */
     /* After a step, if previews were asked for: the image as it looks now, as large as it will be, made by a small
      * decoder of the model's own, by TAEF1 or, without these, enlarged from an eighth of the size; else NULL. On a
-     * device a decoder works during the next step, so its image comes after that, and there is none of the last step.
-     * Borrowed. */
+     * device it is made during the next step, so it comes after that, and there is none of the last step. Borrowed. */
     zn_image *preview;
 } zn_generation_progress;
 typedef int (*zn_generation_fn)(void *user, const zn_generation_progress *progress); /* non-zero: cancel */

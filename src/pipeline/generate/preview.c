@@ -269,7 +269,7 @@ zn_status zn_preview_new(zn_generator *g, int channels, zn_preview **out)
         zn_preview_free(p);
         return status;
     }
-    if (!p->map && g->compute.device)
+    if (g->compute.device)
         start_thread(p);
     *out = p;
     return ZN_OK;
