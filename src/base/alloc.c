@@ -28,13 +28,20 @@ static bool must_fail(void)
     return atomic_fetch_sub(&fail_in, 1) == 1;
 }
 
+static size_t align_of(size_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN >= LARGE ? LARGE_PAGE : ALIGN; }
+
+size_t zn_alloc_whole(size_t bytes)
+{
+    const size_t align = align_of(bytes);
+    return ((bytes + ALIGN - 1) / ALIGN * ALIGN + ALIGN + align - 1) / align * align;
+}
+
 void *zn_alloc(size_t bytes)
 {
     if (bytes > SIZE_MAX - 2 * LARGE_PAGE || must_fail())
         return NULL;
-    const size_t rounded = (bytes + ALIGN - 1) / ALIGN * ALIGN;
-    const bool large = rounded >= LARGE;
-    const size_t align = large ? LARGE_PAGE : ALIGN, whole = (rounded + ALIGN + align - 1) / align * align;
+    const size_t align = align_of(bytes), whole = zn_alloc_whole(bytes);
+    const bool large = align == LARGE_PAGE;
     char *base = aligned_alloc(align, whole);
     if (!base)
         return NULL;

@@ -15,6 +15,7 @@ void *zn_alloc(size_t bytes);                /* uninitialised; NULL on failure; 
 void *zn_calloc(size_t count, size_t size);  /* zeroed; checks count * size for overflow */
 void *zn_realloc(void *block, size_t bytes); /* contents kept; on failure the old block stays valid */
 size_t zn_alloc_size(const void *block);     /* as it was asked for; 0 for NULL */
+size_t zn_alloc_whole(size_t bytes);         /* what such a block takes: large ones are whole huge pages */
 void zn_free(void *block);
 char *zn_strdup(const char *s);
 

@@ -65,6 +65,7 @@ typedef struct zn_deferred {
     /* Optional, if the file has 8 bits for each: reads these as numbers from 0 to 255, and what they stand for into
      * meanings[256] (kernels/coded.h). That of 0 is 0. */
     zn_status (*read_codes)(const struct zn_deferred *self, float *out, float *meanings);
+    size_t stored; /* bytes in the file, which are in memory while they are read */
 } zn_deferred;
 
 struct zn_node {

@@ -1,6 +1,7 @@
 /* Memory that the steps of a plan need; see needs.h. */
 #include "graph/needs.h"
 
+#include "base/alloc.h"
 #include "base/cpu.h"
 #include "base/fail.h"
 #include "graph/exec.h"
@@ -71,7 +72,7 @@ static size_t packed_once(const zn_plan *plan, const zn_prepare *p)
     for (int i = 0; i < plan->step_count; i++) {
         const size_t bytes = zn_needs_of(plan->steps[i], p).packed;
         if (bytes && !packs_again(plan, i, p, bytes))
-            all += zn_needs_round(bytes);
+            all += zn_alloc_whole(bytes);
     }
     return all;
 }

@@ -140,7 +140,8 @@ static zn_status release(zn_model *m, zn_model_parameter *p)
     stored_values *v = zn_arena_alloc(&m->arena, sizeof *v);
     if (!v)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a model");
-    *v = (stored_values){ { read_stored, coded ? read_codes : NULL }, file, tensor, p->shape, p->layout };
+    *v =
+        (stored_values){ { read_stored, coded ? read_codes : NULL, tensor->bytes }, file, tensor, p->shape, p->layout };
     p->deferred = &v->as;
     zn_free(p->data);
     p->data = NULL;

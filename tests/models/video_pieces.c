@@ -230,7 +230,7 @@ void large_frames_take_what_layers_retain(void **state)
 {
     (void)state;
     zn_model *m = quarter_wan();
-    assert_in_range(least_budget(m, ZN_DECODER, 1280, 720, ZN_PRECISION_F32), 2078, 2470);
+    assert_in_range(least_budget(m, ZN_DECODER, 1280, 720, ZN_PRECISION_F32), 2078, 2510);
     zn_model_free(m);
 }
 
@@ -281,7 +281,7 @@ void bf16_is_all_that_layers_retain(void **state)
 {
     (void)state;
     enum { WIDTH = 96, LAST = 2 * WIDTH };
-    const size_t frames = sizeof(float) * 2 * 64 * 96;
+    const size_t frames = sizeof(float) * 2 * 64 * 96, headers = 64 * ZN_KEPT;
     for (int which = 0; which < 2; which++) {
         zn_model *m = wider_wan(which, WIDTH);
         const size_t shrinks = (size_t)m->config.downscale * (size_t)m->config.downscale;
@@ -290,7 +290,8 @@ void bf16_is_all_that_layers_retain(void **state)
             const size_t given = frames * (size_t)zn_model_inputs(m, part) / (part == ZN_ENCODER ? 1 : shrinks);
             const size_t last = part == ZN_ENCODER ? frames * LAST / shrinks : 0;
             const size_t wide = kept_bytes(m, part, ZN_PRECISION_F32, i % 2);
-            assert_in_range(kept_bytes(m, part, ZN_PRECISION_BF16, i % 2), wide / 2, (wide + given + last) / 2);
+            assert_in_range(kept_bytes(m, part, ZN_PRECISION_BF16, i % 2), wide / 2,
+                            (wide + given + last + headers) / 2);
         }
         zn_model_free(m);
     }

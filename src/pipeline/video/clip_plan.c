@@ -40,12 +40,13 @@ static zn_status measure_pieces(const zn_clip_work *w, int frames, bool later, z
         if (i + 1 == p->stages) /* all results of the piece */
             waiting += b.made * (size_t)(later ? parts : 1);
         own.kept += b.kept;
-        if (p->turns && b.run + waiting + b.prepared > own.run + own.packed) {
-            own.run = b.run + waiting;
+        const size_t run = larger(b.run, b.fetched) + waiting; /* maps are touched after packing */
+        if (p->turns && run + b.prepared > own.run + own.packed) {
+            own.run = run;
             own.packed = b.prepared;
             own.peak = i;
         } else if (!p->turns) {
-            own.run = larger(own.run, b.run + waiting);
+            own.run = larger(own.run, run);
             own.packed += b.prepared;
         }
         flops += b.flops * (later ? parts : 1);

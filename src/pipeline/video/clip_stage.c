@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/convert.h"
 #include "base/fail.h"
+#include "graph/needs.h"
 #include "graph/types.h"
 #include "ops/ops.h"
 
@@ -129,6 +130,26 @@ zn_status zn_clip_agree_types(zn_clip_work *w, int first_frames, int later_frame
     return status;
 }
 
+/* The most that a step of a graph with types reads of a file in order to pack it (zn_pack_into). */
+static size_t fetched_bytes(const zn_graph *g, const zn_prepare *p)
+{
+    size_t most = 0;
+    for (int i = 0; i < zn_graph_count(g); i++) {
+        const zn_node *n = zn_graph_at(g, i);
+        if (!zn_needs_of(n, p).packed)
+            continue;
+        const zn_packing how = n->op->packing(n, p);
+        for (int k = 0; k < n->source_count; k++) {
+            const zn_node *parameter = how.sources & 1u << k ? zn_deferred_source(n->source[k]) : NULL;
+            const size_t bytes = !parameter ? 0
+                                            : sizeof(float) * (size_t)zn_shape_count(parameter->shape) + how.coded +
+                                                  parameter->deferred->stored;
+            most = bytes > most ? bytes : most;
+        }
+    }
+    return most;
+}
+
 static zn_status measure(zn_clip_stage *s, const zn_clip_work *w, zn_node *const *outputs, int count,
                          zn_clip_bytes *out)
 {
@@ -137,10 +158,13 @@ static zn_status measure(zn_clip_stage *s, const zn_clip_work *w, zn_node *const
     if (s->number)
         place_ends(s, (float *)s, (float *)s);
     ZN_TRY(zn_exec_estimate(s->graph, outputs, count, &p, &out->run, &out->prepared));
+    if (!w->options->device)
+        out->fetched = fetched_bytes(s->graph, &p);
     for (int i = 1; i < count; i++)
-        out->kept += zn_node_bytes(outputs[i]);
-    out->given = zn_node_bytes(s->x);
-    out->made = zn_node_bytes(s->y);
+        out->kept += zn_alloc_whole(zn_node_bytes(outputs[i]));
+    out->run = zn_alloc_whole(out->run);
+    out->given = zn_alloc_whole(zn_node_bytes(s->x));
+    out->made = zn_alloc_whole(zn_node_bytes(s->y));
     out->flops = zn_graph_flops(s->graph, s->y);
     return ZN_OK;
 }

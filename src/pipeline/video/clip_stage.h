@@ -63,6 +63,7 @@ typedef struct zn_clip_bytes {
     size_t run;         /* maps and scratch; of the whole network with its input and result */
     size_t kept;        /* between runs */
     size_t prepared;    /* packed weights */
+    size_t fetched;     /* values on their way from the file while weights are packed */
     size_t given, made; /* frames and results of a run */
     double flops;       /* of a run */
 } zn_clip_bytes;
