@@ -14,4 +14,7 @@ size_t zn_memory_available(const char *meminfo);
  * what is available. */
 void zn_memory_share_among(int processes);
 
+/* What a process takes besides all that is counted: the program, its libraries and the stacks of its threads. */
+enum { ZN_MEMORY_PROGRAM = 14 << 20 };
+
 #endif

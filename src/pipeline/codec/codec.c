@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "base/least.h"
+#include "base/memory.h"
 #include "io/image/pixels/pixels.h"
 #include "pipeline/bench/profile.h"
 #include "pipeline/codec/codec.h"
@@ -59,18 +60,25 @@ void zn_codec_write_image(void *to, zn_region region, const float *map, size_t s
         zn_pixels_from_float(map, stride, image, region);
 }
 
+void zn_codec_hold(zn_codec *c, size_t bytes) { c->held = bytes + ZN_MEMORY_PROGRAM; }
+
+static zn_part other_of(zn_part part) { return part == ZN_ENCODER ? ZN_DECODER : ZN_ENCODER; }
+
+static void drop(zn_codec *c, zn_part part)
+{
+    zn_runner_free(c->runner[part]);
+    c->runner[part] = NULL;
+}
+
 /* The other part's runner waits for the next image, unless it takes much of a budget. Returns the bytes that it and its
  * packed weights use; without a runner these are in the host's memory. */
 static size_t keep_other(zn_codec *c, zn_part part)
 {
-    const zn_part index = part == ZN_ENCODER ? ZN_DECODER : ZN_ENCODER;
+    const zn_part index = other_of(part);
     const size_t budget = c->compute.options.memory, overhead = zn_compute_overhead(&c->compute);
-    zn_runner **other = &c->runner[index];
-    if (*other && budget && 8 * zn_runner_bytes(*other) + overhead > budget) {
-        zn_runner_free(*other);
-        *other = NULL;
-    }
-    return *other ? zn_runner_bytes(*other) : c->compute.device ? 0 : c->packed[index];
+    if (c->runner[index] && budget && 8 * zn_runner_bytes(c->runner[index]) + overhead > budget)
+        drop(c, index);
+    return c->runner[index] ? zn_runner_bytes(c->runner[index]) : c->compute.device ? 0 : c->packed[index];
 }
 
 /* Weights in memory, and the largest of those that stay in their file while it is prepared. */
@@ -84,6 +92,23 @@ static size_t bytes_of(const zn_model *m)
     return zn_model_bytes(m) + sizeof(float) * (size_t)largest;
 }
 
+/* held: in the host's memory, which does not count for a device, without what the codec itself has; other: of the other
+ * part. */
+static zn_runner_options options_of(const zn_codec *c, size_t held, size_t other)
+{
+    zn_runner_options options = zn_runner_options_of(&c->compute);
+    options.held = other + (c->compute.device ? zn_compute_overhead(&c->compute) + c->beside
+                                              : held + c->held + bytes_of(c->model));
+    options.streams = true;
+    return options;
+}
+
+static zn_status new_runner(zn_codec *c, zn_part part, zn_shape shape, size_t held, zn_runner **out)
+{
+    const zn_runner_options options = options_of(c, held, keep_other(c, part));
+    return zn_runner_new(c->model, part, shape, &options, out);
+}
+
 zn_status zn_codec_runner(zn_codec *c, zn_part part, zn_shape shape, size_t held, zn_runner **out)
 {
     zn_runner **kept = &c->runner[part];
@@ -92,12 +117,12 @@ zn_status zn_codec_runner(zn_codec *c, zn_part part, zn_shape shape, size_t held
         *kept = NULL;
     }
     if (!*kept) {
-        zn_runner_options options = zn_runner_options_of(&c->compute);
-        const size_t other = keep_other(c, part);
-        options.held = c->compute.device ? zn_compute_overhead(&c->compute) + c->beside + other
-                                         : held + bytes_of(c->model) + other;
-        options.streams = true;
-        ZN_TRY(zn_runner_new(c->model, part, shape, &options, kept));
+        zn_status status = new_runner(c, part, shape, held, kept);
+        if (status == ZN_ENOMEM && c->runner[other_of(part)]) {
+            drop(c, other_of(part));
+            status = new_runner(c, part, shape, held, kept);
+        }
+        ZN_TRY(status);
         c->packed[part] = zn_runner_packed(*kept);
     }
     c->last = part;
@@ -112,6 +137,29 @@ zn_status zn_codec_finish(zn_image *image, zn_status status, zn_image **out)
     else
         zn_image_free(image);
     return status;
+}
+
+static zn_shape image_shape(const zn_model_info *info, int width, int height)
+{
+    return ZN_SHAPE(1, zn_round_up(height, info->downscale), zn_round_up(width, info->downscale), 3);
+}
+
+zn_status zn_codec_check_both(zn_codec *c, const zn_image *image)
+{
+    const zn_model_info *info = zn_model_info_of(c->model);
+    const zn_shape in = image_shape(info, image->width, image->height);
+    const zn_shape latent =
+        ZN_SHAPE(1, in.dim[1] / info->downscale, in.dim[2] / info->downscale, info->latent_channels);
+    if (!c->compute.options.memory || c->compute.device || !info->has_encoder || !info->has_decoder)
+        return ZN_OK;
+    const zn_runner_options options = options_of(c, zn_image_bytes(image->width, image->height, image->bits) +
+                                                        sizeof(float) * (size_t)zn_shape_count(latent), 0);
+    size_t least[2];
+    ZN_TRY(zn_runner_least(c->model, ZN_ENCODER, in, &options, &least[0], &c->packed[0]));
+    ZN_TRY(zn_runner_least(c->model, ZN_DECODER, latent, &options, &least[1], &c->packed[1]));
+    const size_t encoding = least[0] + c->packed[1], decoding = least[1] + c->packed[0],
+                 need = options.held + (encoding > decoding ? encoding : decoding);
+    return need > options.memory ? zn_runner_refuse(in, in, &options, need) : ZN_OK;
 }
 
 static void write_latent(void *to, zn_region a, const float *map, size_t stride)
@@ -136,10 +184,11 @@ static zn_status encode(zn_codec *c, const zn_image *image, zn_latent **out)
     const zn_model_info *info = zn_model_info_of(c->model);
     if (!info->has_encoder)
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s has no encoder: give a model with encoder weights", info->path);
-    const int64_t d = info->downscale, h = zn_round_up(image->height, d), w = zn_round_up(image->width, d);
-    const size_t floats = (size_t)(h / d * (w / d)) * (size_t)info->latent_channels;
+    const zn_shape in = image_shape(info, image->width, image->height);
+    const int64_t d = info->downscale;
+    const size_t floats = (size_t)(in.dim[1] / d * (in.dim[2] / d)) * (size_t)info->latent_channels;
     zn_runner *r;
-    ZN_TRY(zn_codec_runner(c, ZN_ENCODER, ZN_SHAPE(1, h, w, 3),
+    ZN_TRY(zn_codec_runner(c, ZN_ENCODER, in,
                            zn_image_bytes(image->width, image->height, image->bits) + sizeof(float) * floats, &r));
     zn_runner_clear_rows(r);
     zn_latent *z;

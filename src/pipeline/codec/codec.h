@@ -14,6 +14,7 @@ struct zn_codec {
     zn_runner *runner[2]; /* by part, for the last size used */
     size_t packed[2];     /* bytes of packed weights, by part; they stay when a runner goes */
     size_t beside;        /* bytes of the device that others of its owner have within the same budget */
+    size_t held;          /* zn_codec_hold, with the program */
     zn_part last;
     zn_profile_row *rows;
     int row_count;
@@ -22,6 +23,10 @@ struct zn_codec {
 /* The runner of a part for an input shape, kept for the next call. held: bytes of images and latents that count as part
  * of the memory budget. The lock is held. */
 ZN_MUST_USE zn_status zn_codec_runner(zn_codec *c, zn_part part, zn_shape shape, size_t held, zn_runner **out);
+
+/* Before an image of a new size is encoded and then decoded: refuses a budget that is too small for either part, with
+ * the least that works for both. */
+ZN_MUST_USE zn_status zn_codec_check_both(zn_codec *c, const zn_image *image);
 
 /* For zn_runner_io: regions of an image as floats and back. Beyond the image its edge is repeated; what would be
  * written there is dropped. from, to: the zn_image. */

@@ -71,23 +71,48 @@ zn_runner_options zn_runner_options_of(const zn_compute *c)
                                 .user = c->options.user };
 }
 
-zn_status zn_runner_new(const zn_model *model, zn_part part, zn_shape input, const zn_runner_options *options,
-                        zn_runner **out)
+/* A runner with a plan and no memory; freed by the caller, also on failure. */
+static zn_status make(const zn_model *model, zn_part part, zn_shape input, const zn_runner_options *options,
+                      zn_runner **out)
 {
-    *out = NULL;
-    zn_runner *r = zn_calloc(1, sizeof *r);
+    zn_runner *r = *out = zn_calloc(1, sizeof *r);
     if (!r)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a runner");
     r->options = *options;
-    zn_status status;
-    ZN_TRY_DONE(zn_model_graph(model, part, input, &r->whole, &r->input_node, &r->output_node));
+    ZN_TRY(zn_model_graph(model, part, input, &r->whole, &r->input_node, &r->output_node));
     r->input_shape = r->input_node->shape;
     r->output_shape = r->output_node->shape;
-    ZN_TRY_DONE(zn_runner_plan_stages(r));
+    return zn_runner_plan_stages(r);
+}
+
+zn_status zn_runner_new(const zn_model *model, zn_part part, zn_shape input, const zn_runner_options *options,
+                        zn_runner **out)
+{
+    zn_runner *r;
+    zn_status status;
+    *out = NULL;
+    ZN_TRY_DONE(make(model, part, input, options, &r));
+    if (options->memory && options->held + r->needed > options->memory)
+        ZN_TRY_DONE(zn_runner_refuse(r->input_shape, r->output_shape, options, options->held + r->needed));
     ZN_TRY_DONE(prepare(r));
     *out = r;
     return ZN_OK;
 done:
+    zn_runner_free(r);
+    return status;
+}
+
+zn_status zn_runner_least(const zn_model *model, zn_part part, zn_shape input, const zn_runner_options *options,
+                          size_t *bytes, size_t *packed)
+{
+    zn_runner_options least = *options;
+    least.memory = 1;
+    zn_runner *r;
+    const zn_status status = make(model, part, input, &least, &r);
+    if (status == ZN_OK) {
+        *bytes = r->needed;
+        *packed = r->packed;
+    }
     zn_runner_free(r);
     return status;
 }

@@ -49,6 +49,12 @@ ZN_MUST_USE zn_status zn_runner_new(const zn_model *model, zn_part part, zn_shap
                                     const zn_runner_options *options, zn_runner **out);
 void zn_runner_free(zn_runner *r);
 
+/* The fewest bytes that a run can do with, without `held`, and the packed weights among them. */
+ZN_MUST_USE zn_status zn_runner_least(const zn_model *model, zn_part part, zn_shape input,
+                                      const zn_runner_options *options, size_t *bytes, size_t *packed);
+/* ZN_ENOMEM: the budget is too small for images of this size, and `need` bytes would do. */
+ZN_MUST_USE zn_status zn_runner_refuse(zn_shape input, zn_shape output, const zn_runner_options *options, size_t need);
+
 float *zn_runner_input(zn_runner *r);
 const float *zn_runner_output(const zn_runner *r);
 zn_shape zn_runner_input_shape(const zn_runner *r);

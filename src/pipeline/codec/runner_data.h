@@ -22,8 +22,8 @@ struct zn_runner {
     zn_runner_rows rows;
 };
 
-/* Cuts r->whole into stages that fit the budget, counts their operations and describes them. ZN_ENOMEM names the least
- * budget that works. */
+/* Cuts r->whole into stages that fit the budget, or take least (r->needed), counts their operations and describes them.
+ */
 ZN_MUST_USE zn_status zn_runner_plan_stages(zn_runner *r);
 
 #endif

@@ -284,19 +284,13 @@ static void describe(zn_runner *r)
                  (double)(r->needed + r->options.held) / MIB, (double)(r->budget + r->options.held) / MIB);
 }
 
-static unsigned long long mib_up(size_t bytes) { return (bytes + MIB - 1) / MIB; }
-
-/* A budget that was given is kept or refused. */
-static zn_status check_budget(const zn_runner *r)
+zn_status zn_runner_refuse(zn_shape input, zn_shape output, const zn_runner_options *options, size_t need)
 {
-    const zn_shape image =
-        zn_shape_count(r->input_shape) > zn_shape_count(r->output_shape) ? r->input_shape : r->output_shape;
-    if (!r->options.memory || r->needed <= r->budget)
-        return ZN_OK;
-    return ZN_FAIL(ZN_ENOMEM,
-                   "a memory budget of %.6g MiB is too small for an image of %lldx%lld: the least%s is %llu MiB",
-                   (double)r->options.memory / MIB, (long long)image.dim[2], (long long)image.dim[1],
-                   r->options.tile == ZN_TILE_AUTO ? "" : " with these tiles", mib_up(r->needed + r->options.held));
+    const zn_shape image = zn_shape_count(input) > zn_shape_count(output) ? input : output;
+    return ZN_FAIL(
+        ZN_ENOMEM, "a memory budget of %.6g MiB is too small for an image of %lldx%lld: the least%s is %llu MiB",
+        (double)options->memory / MIB, (long long)image.dim[2], (long long)image.dim[1],
+        options->tile == ZN_TILE_AUTO ? "" : " with these tiles", (unsigned long long)(need + MIB - 1) / MIB);
 }
 
 static size_t budget_of(const zn_runner *r)
@@ -321,7 +315,6 @@ zn_status zn_runner_plan_stages(zn_runner *r)
             ZN_TRY(plan_whole(r));
         }
     }
-    ZN_TRY(check_budget(r));
     ZN_TRY(count_flops(r));
     describe(r);
     return ZN_OK;
