@@ -36,6 +36,9 @@ ZN_API void zn_video_free(zn_video *video);
  * the budget that the other has left. */
 ZN_API void zn_video_use_both(zn_video *video);
 
+/* As zn_codec_hold. Of a video autoencoder's budget the program itself is always a part. */
+ZN_API void zn_video_hold(zn_video *video, size_t bytes);
+
 /* Encodes the next image of a video. All images have the size of the first, which may be any: sides are padded as
  * zn_encode does. Completed latent frames are appended to *clip; if *clip is NULL, it becomes a new latent, owned by
  * the caller, once there is a frame. A caller that takes it and sets *clip to NULL after each call gets the latent

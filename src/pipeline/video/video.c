@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/cpu.h"
 #include "base/fail.h"
+#include "base/memory.h"
 #include "graph/compute.h"
 #include "io/image/pixels/pixels.h"
 #include "pipeline/codec/codec.h"
@@ -22,6 +23,7 @@ struct zn_video {
     zn_compute compute;
     bool fp8;         /* the decoder multiplies FP8 numbers */
     bool both;        /* the budget is for both parts */
+    size_t held;      /* bytes of the budget that the caller takes */
     zn_clip *part[2]; /* for the last size used */
     zn_blend blend;   /* with a side: instead of parts */
     /* encoder */
@@ -119,14 +121,13 @@ int zn_video_retains_16(const zn_video *v)
     return any;
 }
 
-/* What a process takes besides: the program and its libraries, an image that is read or written, one layer's weights on
- * their way from the file. */
-enum { PROCESS = 96 << 20 };
-
-static zn_clip_options clip_options(const zn_video *v, zn_part part)
+/* frame: shape of one of the part's. An image that is read or written may have 16 bits, and its file another half. */
+static zn_clip_options clip_options(const zn_video *v, zn_part part, zn_shape frame)
 {
     const zn_compute *k = &v->compute;
-    size_t held = zn_model_bytes(v->model) + PROCESS;
+    const int64_t scale = part == ZN_DECODER ? zn_model_info_of(v->model)->downscale : 1;
+    const size_t pixels = (size_t)(frame.dim[1] * frame.dim[2] * scale * scale);
+    size_t held = zn_model_bytes(v->model) + ZN_MEMORY_PROGRAM + v->held + 9 * pixels;
     for (int i = 0; i < 2; i++)
         held += v->part[i] ? zn_clip_bytes_of(v->part[i]) : 0;
     return (zn_clip_options){ .pool = k->pool,
@@ -142,6 +143,13 @@ static zn_clip_options clip_options(const zn_video *v, zn_part part)
 
 void zn_video_use_both(zn_video *v) { v->both = true; }
 
+void zn_video_hold(zn_video *v, size_t bytes)
+{
+    v->held = bytes;
+    if (v->codec)
+        zn_codec_hold(v->codec, bytes);
+}
+
 /* Leaves what the decoder of such images takes at least. One for another size is given up. */
 static zn_status reserve(zn_video *v, zn_shape image, zn_clip_options *encoding)
 {
@@ -153,8 +161,8 @@ static zn_status reserve(zn_video *v, zn_shape image, zn_clip_options *encoding)
         return ZN_OK; /* it is among what is held */
     zn_clip_free(*decoder);
     *decoder = NULL;
-    *encoding = clip_options(v, ZN_ENCODER);
-    const zn_clip_options decoding = clip_options(v, ZN_DECODER);
+    *encoding = clip_options(v, ZN_ENCODER, image);
+    const zn_clip_options decoding = clip_options(v, ZN_DECODER, frame);
     return zn_clip_least(v->model, ZN_DECODER, frame, &decoding, &encoding->reserved);
 }
 
@@ -168,7 +176,7 @@ static zn_status part_for(zn_video *v, zn_part part, zn_shape frame)
     }
     if (*kept)
         return ZN_OK;
-    zn_clip_options options = clip_options(v, part);
+    zn_clip_options options = clip_options(v, part, frame);
     if (v->both && part == ZN_ENCODER && !options.device && zn_model_info_of(v->model)->has_decoder)
         ZN_TRY(reserve(v, frame, &options));
     return zn_clip_new(v->model, part, frame, &options, kept);
@@ -220,13 +228,14 @@ static zn_status fill_piece(zn_video *v, const zn_image *picture, zn_latent **cl
 {
     const int64_t d = zn_model_info_of(v->model)->downscale;
     const int64_t h = zn_round_up(picture->height, d), w = zn_round_up(picture->width, d);
+    const zn_shape frame = ZN_SHAPE(1, h, w, 3);
     float *input;
     int frames = INT_MAX; /* of a piece */
     if (v->blend.side) {
-        const zn_clip_options options = clip_options(v, ZN_ENCODER);
-        ZN_TRY(zn_blend_add(&v->blend, ZN_SHAPE(1, h, w, 3), &options, &input));
+        const zn_clip_options options = clip_options(v, ZN_ENCODER, frame);
+        ZN_TRY(zn_blend_add(&v->blend, frame, &options, &input));
     } else {
-        ZN_TRY(part_for(v, ZN_ENCODER, ZN_SHAPE(1, h, w, 3)));
+        ZN_TRY(part_for(v, ZN_ENCODER, frame));
         ZN_TRY(zn_clip_begin(v->part[ZN_ENCODER], &input, &frames));
         input += v->filled * h * w * 3;
     }
@@ -240,6 +249,8 @@ static zn_status fill_piece(zn_video *v, const zn_image *picture, zn_latent **cl
 static zn_status encode_image(zn_video *v, const zn_image *picture, zn_latent **clip)
 {
     zn_latent *z;
+    if (v->both && !v->width)
+        ZN_TRY(zn_codec_check_both(v->codec, picture));
     ZN_TRY(zn_encode(v->codec, picture, &z));
     v->width = picture->width;
     v->height = picture->height;
@@ -282,7 +293,7 @@ static zn_status finish_piece(zn_video *v, zn_latent **clip)
 
 static zn_status finish_blend(zn_video *v, zn_latent **clip)
 {
-    const zn_clip_options options = clip_options(v, ZN_ENCODER);
+    const zn_clip_options options = clip_options(v, ZN_ENCODER, v->blend.frame);
     float *data;
     zn_shape shape;
     ZN_TRY(zn_blend_encode(&v->blend, v->model, &options, &data, &shape));
@@ -396,7 +407,7 @@ static zn_status decode_images(zn_video *v, const zn_latent *z, int bits, zn_vid
 /* The latent is a whole clip. */
 static zn_status decode_blend(zn_video *v, const zn_latent *z, zn_image *picture, zn_video_picture_fn take, void *user)
 {
-    const zn_clip_options options = clip_options(v, ZN_DECODER);
+    const zn_clip_options options = clip_options(v, ZN_DECODER, ZN_SHAPE(1, z->height, z->width, z->channels));
     const zn_shape in = ZN_SHAPE(z->frames > 1 ? z->frames : 1, z->height, z->width, z->channels);
     float *data;
     zn_shape shape;
