@@ -24,6 +24,8 @@ zn_status encode_frames(zn_video *v, const char *path, const zn_image_read_optio
         zn_film_keep_bits(f.film);
     if (status == ZN_OK)
         status = next_frame(&f, &image);
+    if (f.film && image)
+        zn_video_hold(v, zn_film_bytes(f.film, 0, 0, 0));
     while (status == ZN_OK && image) {
         if (tell)
             tell(user, *count - before);

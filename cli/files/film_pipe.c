@@ -71,6 +71,16 @@ zn_status film_next(film_pipe *p, const zn_image **out)
     return p->tell && p->tell(p->user, number, total) ? ZN_ECANCELLED : ZN_OK;
 }
 
+size_t film_bytes(const film_pipe *p, const zn_image *image, int waiting)
+{
+    enum { GAP = 8 }; /* zn_image_side_by_side */
+    const int scale = p->scale ? p->scale : 1, width = image->width * scale, height = image->height * scale;
+    const int written = !p->output ? 0 : p->compare ? 3 * width + 2 * GAP : width;
+    const size_t each = (size_t)image->width * (size_t)image->height * 3 * (size_t)image->bits / 8,
+                 both = p->compare ? (size_t)written * (size_t)height * 3 * (size_t)image->bits / 8 : 0;
+    return zn_film_bytes(p->film, written, height, image->bits) + each * (size_t)waiting + both;
+}
+
 static zn_status measure(film_pipe *p, const zn_image *original, const zn_image *result)
 {
     zn_image_difference d;
@@ -88,7 +98,8 @@ static zn_status write_frame(film_pipe *p, const zn_image *image)
     if (!p->output)
         return ZN_OK;
     if (!p->writer)
-        status = zn_film_create_from(p->output, p->film, image->width, image->height, !p->strip, &p->writer);
+        status = zn_film_create_from(p->output, p->film, image->width, image->height,
+                                     (p->strip ? 0 : ZN_FILM_METADATA) | (p->lean ? ZN_FILM_LEAN : 0), &p->writer);
     return status == ZN_OK ? zn_film_write(p->writer, image) : status;
 }
 
@@ -185,8 +196,11 @@ zn_status film_code(film_pipe *p, zn_video *v, int each)
 {
     const zn_image *image;
     zn_status status;
-    while ((status = film_next(p, &image)) == ZN_OK && image)
+    while ((status = film_next(p, &image)) == ZN_OK && image) {
+        if (p->read == 1)
+            zn_video_hold(v, film_bytes(p, image, each + 1));
         if ((status = pass(p, v, image)) != ZN_OK)
             return status;
+    }
     return status == ZN_OK ? pass_last(p, v, each) : status;
 }

@@ -25,6 +25,8 @@ typedef struct film_pipe {
     int measure;                /* compare results with their originals */
     int compare;                /* write original | result | difference */
     int strip;                  /* leave out title, date and the like */
+    int scale;                  /* results are so many times as wide and high; 0: once */
+    int lean;                   /* keep to film_bytes when writing */
     film_tell_fn tell;          /* may be NULL */
     void *user;
     /* figures, valid after film_end too */
@@ -45,6 +47,9 @@ typedef struct film_pipe {
 zn_status film_begin(film_pipe *p);
 /* The next image; NULL after the last. The pipe owns it until its result is put. */
 zn_status film_next(film_pipe *p, const zn_image **out);
+/* Bytes that the pipe takes with results of this image, of which `waiting` are to come at a time: for a memory budget.
+ */
+size_t film_bytes(const film_pipe *p, const zn_image *image, int waiting);
 /* The result of the oldest image that waits for one. Without such an image, the result is ignored. */
 zn_status film_put(film_pipe *p, const zn_image *result);
 /* All images to latents and back. each: clip_step of the model. */

@@ -220,7 +220,8 @@ static zn_status write_to_film(album *a, const zn_image *picture)
     const double rate = a->s->o->rate > 0 ? a->s->o->rate : 24;
     zn_status status = ZN_OK;
     if (!a->film)
-        status = zn_film_create(a->item->output, picture->width, picture->height, rate, &a->film);
+        status = zn_film_create(a->item->output, picture->width, picture->height, rate,
+                                a->s->o->memory ? ZN_FILM_LEAN : 0, &a->film);
     return status == ZN_OK ? zn_film_write(a->film, picture) : status;
 }
 
@@ -244,9 +245,12 @@ static zn_status write_one(void *user, const zn_image *picture)
 static zn_status decode_pictures(session *s, const job *item, const zn_latent *latent, album *a)
 {
     zn_video *v = NULL;
+    const int bits = s->o->bits ? s->o->bits : 8, scale = s->info->downscale;
     zn_status status = open_video(s, &v);
+    if (status == ZN_OK && is_video_file(item->kind))
+        zn_video_hold(v, zn_film_bytes(NULL, latent->width * scale, latent->height * scale, bits));
     if (status == ZN_OK)
-        status = zn_video_decode(v, latent, s->o->bits ? s->o->bits : 8, write_one, a);
+        status = zn_video_decode(v, latent, bits, write_one, a);
     if (v)
         explain(s, v, ZN_DECODER);
     zn_video_free(v);

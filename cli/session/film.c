@@ -142,6 +142,8 @@ static int run(const options *o, unsigned needs, int measured, zn_status (*proce
                               .measure = measured,
                               .compare = o->compare,
                               .strip = o->strip,
+                              .scale = o->scale,
+                              .lean = o->memory != 0,
                               .tell = tell,
                               .user = &s };
         zn_status status = film_begin(&t.pipe);
@@ -205,6 +207,8 @@ static zn_status restore(session *s, film_pipe *p)
     zn_status status;
     while ((status = film_next(p, &image)) == ZN_OK && image) {
         zn_image *result = NULL;
+        if (p->read == 1)
+            zn_codec_hold(s->codec, film_bytes(p, image, 0));
         status = o->scale ? zn_upscale(s->codec, image, o->scale, &result)
                           : zn_restore(s->codec, image, (zn_task)o->task, &result);
         if (status == ZN_OK && o->strength)

@@ -159,7 +159,7 @@ static zn_status sheet(results *r, zn_image **out)
 static zn_status write_video(const results *r)
 {
     zn_film_writer *film = NULL;
-    zn_status status = zn_film_create(r->o->output, r->width, r->height, r->o->rate > 0 ? r->o->rate : RATE, &film);
+    zn_status status = zn_film_create(r->o->output, r->width, r->height, r->o->rate > 0 ? r->o->rate : RATE, 0, &film);
     for (int i = 0; status == ZN_OK && i < r->count; i++)
         status = zn_film_write(film, r->pictures[i]);
     if (status == ZN_OK)

@@ -65,15 +65,24 @@ ZN_API void zn_film_close(zn_film *film);
 
 typedef struct zn_film_writer zn_film_writer;
 
+enum {
+    ZN_FILM_METADATA = 1, /* copy title, date, chapters and the like */
+    ZN_FILM_LEAN = 2      /* the encoder has one thread and looks five images ahead: a third of the memory of H.264 */
+};
+
 /* The extension selects the container; the codec is H.264 at high quality where possible. Images have this size; odd
- * sides are padded by one line. rate: images per second. */
-ZN_API ZN_MUST_USE zn_status zn_film_create(const char *path, int width, int height, double rate, zn_film_writer **out);
+ * sides are padded by one line. rate: images per second. how: ZN_FILM_LEAN or 0. */
+ZN_API ZN_MUST_USE zn_status zn_film_create(const char *path, int width, int height, double rate, unsigned how,
+                                            zn_film_writer **out);
 /* Creates a video of processed images of `source`, which stays open until the writer is freed: image i is shown at the
  * time of image i of the source. Colour matrix, range, primaries and transfer curve, the shape of pixels, and more than
  * 8 bits per sample where the encoder supports them, are those of the source, and so is what it states of the
- * brightness of HDR. Audio and subtitles are copied as they are. metadata: copy title, date, chapters and the like. */
+ * brightness of HDR. Audio and subtitles are copied as they are. how: of ZN_FILM_METADATA and ZN_FILM_LEAN. */
 ZN_API ZN_MUST_USE zn_status zn_film_create_from(const char *path, const zn_film *source, int width, int height,
-                                                 int metadata, zn_film_writer **out);
+                                                 unsigned how, zn_film_writer **out);
+/* About the most bytes that FFmpeg takes, for a memory budget: its libraries, what reads `film` (NULL: nothing), of
+ * which an image has been read, and a ZN_FILM_LEAN writer of images of this size (0: none) and so many bits. */
+ZN_API size_t zn_film_bytes(const zn_film *film, int width, int height, int bits);
 /* What zn_film_create_from did not copy: audio and subtitles that the container does not support, and all streams of
  * other kinds: "audio (pcm_s16le), cover art (png)", or "". Valid until the writer is freed. */
 ZN_API const char *zn_film_left_out(const zn_film_writer *writer);

@@ -1,11 +1,11 @@
 """Declarations of libzenith for ctypes. Written by python/generate.py from include/zenith; do not edit."""
 
 from ctypes import CFUNCTYPE, POINTER, Structure
-from ctypes import c_char, c_char_p, c_double, c_float, c_int, c_int64, c_size_t, c_uint64, c_uint8, c_void_p
+from ctypes import c_char, c_char_p, c_double, c_float, c_int, c_int64, c_size_t, c_uint, c_uint64, c_uint8, c_void_p
 from typing import Any, Dict, List, Optional, Tuple
 
 Bytes = bytes  # some structs have a field of that name
-INTEGERS = (c_int, c_int64, c_size_t, c_uint64, c_uint8)
+INTEGERS = (c_int, c_int64, c_size_t, c_uint, c_uint64, c_uint8)
 
 
 class Record(Structure):
@@ -45,6 +45,8 @@ ZN_PRECISION_INT8 = ZN_PRECISION_F16 + 1
 ZN_PRECISION_FP8 = ZN_PRECISION_INT8 + 1
 ZN_TILE_AUTO = 0
 ZN_TILE_OFF = -1
+ZN_FILM_METADATA = 1
+ZN_FILM_LEAN = 2
 ZN_TASK_AUTO = 0
 ZN_TASK_DENOISE = ZN_TASK_AUTO + 1
 ZN_TASK_IMPULSE = ZN_TASK_DENOISE + 1
@@ -1436,6 +1438,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "zn_precision_name": (c_char_p, [c_int]),
     "zn_codec_new": (c_int, [POINTER(zn_model), POINTER(zn_options), POINTER(POINTER(zn_codec))]),
     "zn_codec_free": (None, [POINTER(zn_codec)]),
+    "zn_codec_hold": (None, [POINTER(zn_codec), c_size_t]),
     "zn_encode": (c_int, [POINTER(zn_codec), POINTER(zn_image), POINTER(POINTER(zn_latent))]),
     "zn_decode": (c_int, [POINTER(zn_codec), POINTER(zn_latent), POINTER(POINTER(zn_image))]),
     "zn_decode_bits": (c_int, [POINTER(zn_codec), POINTER(zn_latent), c_int, POINTER(POINTER(zn_image))]),
@@ -1455,8 +1458,9 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "zn_film_intervals": (None, [POINTER(zn_film), POINTER(c_double), POINTER(c_double)]),
     "zn_film_find_faults": (None, [POINTER(zn_film), POINTER(zn_film_faults)]),
     "zn_film_close": (None, [POINTER(zn_film)]),
-    "zn_film_create": (c_int, [c_char_p, c_int, c_int, c_double, POINTER(POINTER(zn_film_writer))]),
-    "zn_film_create_from": (c_int, [c_char_p, POINTER(zn_film), c_int, c_int, c_int, POINTER(POINTER(zn_film_writer))]),
+    "zn_film_create": (c_int, [c_char_p, c_int, c_int, c_double, c_uint, POINTER(POINTER(zn_film_writer))]),
+    "zn_film_create_from": (c_int, [c_char_p, POINTER(zn_film), c_int, c_int, c_uint, POINTER(POINTER(zn_film_writer))]),
+    "zn_film_bytes": (c_size_t, [POINTER(zn_film), c_int, c_int, c_int]),
     "zn_film_left_out": (c_char_p, [POINTER(zn_film_writer)]),
     "zn_film_write": (c_int, [POINTER(zn_film_writer), POINTER(zn_image)]),
     "zn_film_finish": (c_int, [POINTER(zn_film_writer)]),
@@ -1561,6 +1565,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "zn_video_new": (c_int, [POINTER(zn_model), POINTER(zn_options), POINTER(POINTER(zn_video))]),
     "zn_video_free": (None, [POINTER(zn_video)]),
     "zn_video_use_both": (None, [POINTER(zn_video)]),
+    "zn_video_hold": (None, [POINTER(zn_video), c_size_t]),
     "zn_video_encode": (c_int, [POINTER(zn_video), POINTER(zn_image), POINTER(POINTER(zn_latent))]),
     "zn_video_encode_end": (c_int, [POINTER(zn_video), POINTER(POINTER(zn_latent))]),
     "zn_video_decode": (c_int, [POINTER(zn_video), POINTER(zn_latent), c_int, zn_video_picture_fn, c_void_p]),

@@ -91,7 +91,7 @@ static zn_status write_one(void *user, const zn_image *image)
     a->count++;
     if (!strcmp(job->form, "video")) {
         if (!a->film)
-            ZN_TRY(zn_film_create(a->path, image->width, image->height, job->o.rate ? job->o.rate : RATE, &a->film));
+            ZN_TRY(zn_film_create(a->path, image->width, image->height, job->o.rate ? job->o.rate : RATE, 0, &a->film));
         return zn_film_write(a->film, image);
     }
     char *name = must_print("%s_%04d", a->stem, a->count);

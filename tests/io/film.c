@@ -36,7 +36,7 @@ static zn_image *picture(int width, int height, int number)
 static zn_status make(const char *name, int width, int height, int count)
 {
     zn_film_writer *w;
-    const zn_status status = zn_film_create(name, width, height, 24, &w);
+    const zn_status status = zn_film_create(name, width, height, 24, 0, &w);
     if (status != ZN_OK)
         return status;
     for (int i = 0; i < count; i++) {
@@ -131,10 +131,10 @@ static void what_is_no_film_is_refused(void **state)
     assert_non_null(strstr(zn_error_text(), other));
     unlink(other);
     assert_int_equal(zn_film_open(other, &f), ZN_ENOTFOUND);
-    assert_int_equal(zn_film_create("no/such/folder/film.mp4", 16, 16, 24, &w), ZN_EIO);
-    assert_int_equal(zn_film_create("film", 16, 16, 24, &w), ZN_EUNSUPPORTED);
-    assert_int_equal(zn_film_create(other, 16, 16, 0, &w), ZN_EINVALID);
-    assert_int_equal(zn_film_create(other, 0, 16, 24, &w), ZN_EINVALID);
+    assert_int_equal(zn_film_create("no/such/folder/film.mp4", 16, 16, 24, 0, &w), ZN_EIO);
+    assert_int_equal(zn_film_create("film", 16, 16, 24, 0, &w), ZN_EUNSUPPORTED);
+    assert_int_equal(zn_film_create(other, 16, 16, 0, 0, &w), ZN_EINVALID);
+    assert_int_equal(zn_film_create(other, 0, 16, 24, 0, &w), ZN_EINVALID);
     assert_null(w);
 }
 
@@ -334,7 +334,7 @@ static void nothing_is_left_of_what_is_given_up(void **state)
     if (!is_built_in())
         return;
     zn_image *im = picture(16, 16, 0), *large = picture(32, 16, 0);
-    assert_int_equal(zn_film_create(other, 16, 16, 24, &w), ZN_OK);
+    assert_int_equal(zn_film_create(other, 16, 16, 24, 0, &w), ZN_OK);
     assert_int_equal(zn_film_write(w, im), ZN_OK);
     assert_int_equal(zn_film_write(w, large), ZN_ESHAPE);
     assert_int_not_equal(access(other, F_OK), 0);

@@ -53,24 +53,34 @@ zn_status zn_film_next(zn_film *film, zn_image **out)
 
 void zn_film_close(zn_film *film) { (void)film; }
 
-zn_status zn_film_create(const char *path, int width, int height, double rate, zn_film_writer **out)
+zn_status zn_film_create(const char *path, int width, int height, double rate, unsigned how, zn_film_writer **out)
 {
     (void)width;
     (void)height;
     (void)rate;
+    (void)how;
     *out = NULL;
     return missing(path);
 }
 
-zn_status zn_film_create_from(const char *path, const zn_film *source, int width, int height, int metadata,
+zn_status zn_film_create_from(const char *path, const zn_film *source, int width, int height, unsigned how,
                               zn_film_writer **out)
 {
     (void)source;
     (void)width;
     (void)height;
-    (void)metadata;
+    (void)how;
     *out = NULL;
     return missing(path);
+}
+
+size_t zn_film_bytes(const zn_film *film, int width, int height, int bits)
+{
+    (void)film;
+    (void)width;
+    (void)height;
+    (void)bits;
+    return 0;
 }
 
 const char *zn_film_left_out(const zn_film_writer *writer)

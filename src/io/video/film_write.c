@@ -23,6 +23,7 @@ struct zn_film_writer {
     const zn_film *source; /* whose times and colours are kept; NULL: a steady rate */
     zn_film_copy copy;     /* of its audio */
     int width, height;
+    bool lean;           /* ZN_FILM_LEAN */
     int64_t count, last; /* last: the time of the last image, in units of the encoder */
 };
 
@@ -116,6 +117,16 @@ static void take_after(AVCodecContext *e, const zn_film_writer *w)
         e->sample_aspect_ratio = av_inv_q(e->sample_aspect_ratio);
 }
 
+/* A film of 1920x1080 takes 133 MiB so and 360 otherwise, with three threads, which H.264 has on two CPUs. */
+static void make_lean(AVCodecContext *e)
+{
+    e->thread_count = 1;
+    if (e->priv_data) {
+        zn_ff.av_opt_set(e->priv_data, "rc-lookahead", "5", 0);  /* libx264 */
+        zn_ff.av_opt_set(e->priv_data, "lag-in-frames", "5", 0); /* libvpx */
+    }
+}
+
 /* An encoder for images of 8 or 10 bits. Returns FFmpeg's code. */
 static int try_encoder(zn_film_writer *w, const AVCodec *codec, double rate, int bits)
 {
@@ -138,6 +149,8 @@ static int try_encoder(zn_film_writer *w, const AVCodec *codec, double rate, int
     e->global_quality = 3 * FF_QP2LAMBDA; /* of encoders that know no crf */
     if (e->priv_data)
         zn_ff.av_opt_set(e->priv_data, "crf", "16", 0);
+    if (w->lean)
+        make_lean(e);
     const int code = zn_ff.avcodec_open2(e, codec, NULL);
     if (code < 0)
         zn_ff.avcodec_free_context(&w->encoder);
@@ -212,7 +225,7 @@ static zn_status copy_brightness(zn_film_writer *w)
 }
 
 /* Audio, and with metadata what the file says of itself. */
-static zn_status copy_rest(zn_film_writer *w, int metadata)
+static zn_status copy_rest(zn_film_writer *w, bool metadata)
 {
     const AVFormatContext *source = w->source->format;
     if (metadata && zn_ff.av_dict_copy(&w->format->metadata, source->metadata, 0) < 0)
@@ -223,7 +236,7 @@ static zn_status copy_rest(zn_film_writer *w, int metadata)
     return zn_film_copy_begin(&w->copy, w->source->path, w->source->stream, w->format);
 }
 
-static zn_status create(const char *path, const zn_film *source, int width, int height, double rate, int metadata,
+static zn_status create(const char *path, const zn_film *source, int width, int height, double rate, unsigned how,
                         zn_film_writer **out)
 {
     const AVOutputFormat *kind = NULL;
@@ -236,6 +249,7 @@ static zn_status create(const char *path, const zn_film *source, int width, int 
     w->width = width;
     w->height = height;
     w->source = source;
+    w->lean = how & ZN_FILM_LEAN;
     zn_status status =
         (w->path = zn_strdup(path)) ? choose(path, &kind, &codec) : ZN_FAIL(ZN_ENOMEM, "out of memory for a video");
     if (status == ZN_OK)
@@ -243,7 +257,7 @@ static zn_status create(const char *path, const zn_film *source, int width, int 
     if (status == ZN_OK)
         status = open_encoder(w, codec, rate);
     if (status == ZN_OK && source)
-        status = copy_rest(w, metadata);
+        status = copy_rest(w, how & ZN_FILM_METADATA);
     if (status == ZN_OK)
         status = begin(w);
     if (status == ZN_OK)
@@ -253,20 +267,37 @@ static zn_status create(const char *path, const zn_film *source, int width, int 
     return status;
 }
 
-zn_status zn_film_create(const char *path, int width, int height, double rate, zn_film_writer **out)
+zn_status zn_film_create(const char *path, int width, int height, double rate, unsigned how, zn_film_writer **out)
 {
     *out = NULL;
     if (!(rate > 0 && rate <= MOST_RATE))
         return ZN_FAIL(ZN_EINVALID, "%s: a video with %g frames per second", path, rate);
     ZN_TRY(zn_ffmpeg_open());
-    return create(path, NULL, width, height, rate, 0, out);
+    return create(path, NULL, width, height, rate, how, out);
 }
 
-zn_status zn_film_create_from(const char *path, const zn_film *source, int width, int height, int metadata,
+zn_status zn_film_create_from(const char *path, const zn_film *source, int width, int height, unsigned how,
                               zn_film_writer **out)
 {
     *out = NULL;
-    return create(path, source, width, height, 0, metadata, out);
+    return create(path, source, width, height, 0, how, out);
+}
+
+/* Measured with libx264 and noise from 64x64 to 1920x1080, and with films of H.264 in 8 bits. Frames have borders. */
+size_t zn_film_bytes(const zn_film *f, int width, int height, int bits)
+{
+    enum { BORDER = 64, LIBRARIES = 28 << 20, ENCODER = 7 << 20, ENCODER_PIXEL = 64, MOST_KEPT = 8, ON_THE_WAY = 3 };
+    size_t bytes = LIBRARIES;
+    if (f) {
+        const AVCodecContext *d = f->decoder;
+        const int refs = d->codec_id == AV_CODEC_ID_H264 ? d->refs : MOST_KEPT;
+        const size_t size = (size_t)(d->width + BORDER) * (size_t)(d->height + BORDER) * (zn_film_bits(f) > 8 ? 2 : 1);
+        bytes += size * 3 / 2 * (size_t)(refs + d->has_b_frames + ON_THE_WAY) + 3 * size; /* and a frame of RGB */
+    }
+    if (width)
+        bytes +=
+            ENCODER + (size_t)ENCODER_PIXEL * (size_t)(width + BORDER) * (size_t)(height + BORDER) * (bits > 8 ? 2 : 1);
+    return bytes;
 }
 
 const char *zn_film_left_out(const zn_film_writer *w) { return w->copy.left_out; }

@@ -22,6 +22,23 @@ test -e refused.png && echo "a refused run wrote something"
 makeimage small.png 640 960
 peak $((110 + program)) zenith reconstruct -q --model random:zenith-r --threads 2 --memory 110M small.png -o trip.png >/dev/null || exit 1
 
+# Videos: what FFmpeg takes to read and write them counts, and so does the program. One refusal names what is enough for
+# both parts of an autoencoder.
+clips=$SOURCE/tests/golden/wan/taew2_1.safetensors
+mkdir frames
+for n in 1 2 3 4 5 6 7 8 9; do makeimage frames/$n.png 320 192 $n; done
+zenith encode -q -m $clips --clip frames -o clip.safetensors
+if zenith decode -q -m $clips clip.safetensors -o film.mkv 2>none; then
+    for how in "restore $model" "reconstruct -m random:zenith-r -t 2" "reconstruct -m $clips -t 2"; do
+        zenith $how -q --memory 1M film.mkv -o again.mkv 2>refusal && echo "$how: 1M is enough"
+        least=$(sed 's/.*least is \([0-9]*\).*/\1/' refusal)
+        peak $((least + 4)) zenith $how -q --memory ${least}M film.mkv -o again.mkv >/dev/null || echo "$how: ${least}M"
+    done
+    peak $((least + 4)) zenith decode -q -m $clips -t 2 --memory ${least}M clip.safetensors -o again.mkv
+else
+    grep -q 'not supported in this build' none || cat none
+fi
+
 # Narrow strips overlap much.
 makeimage wide.png 1200 240
 zenith restore -q $model --memory 1M wide.png -o refused.png 2>refusal
