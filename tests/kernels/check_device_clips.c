@@ -1,7 +1,8 @@
 /* Clips on the device against the same clips on the CPU: small networks of Wan's and TAEHV's kinds, encoded and decoded
  * piece by piece, twice, since the second clip takes up what the first has left there: it sends its frames to the
  * device and nothing else, neither weights nor what layers keep. No step may run on the CPU. Exit status 77 where there
- * is no device. check-device-clips [NAME]: only one of them; "large": only the large pictures. */
+ * is no device. check-device-clips [NAME]: only one of them; "large": only the large pictures, "budget": only budgets.
+ */
 #include "../must.h"
 #include "base/alloc.h"
 #include "base/cpu.h"
@@ -208,6 +209,59 @@ static void check(const char *name, int width, zn_precision precision, double al
     zn_model_free(m);
 }
 
+/* Both parts within one budget, from too little to enough: what is on the device keeps to it, with the same bits. */
+static void check_budget(void)
+{
+    enum { BUDGETS = 6, LEAST = 1 << 20 };
+    zn_model *m = small_wan("wan21-vae", 8);
+    values latents[2] = { 0 }, pictures[2] = { 0 };
+    int refused = 0, works = 0;
+    for (int i = BUDGETS; i >= 0; i--) { /* the first one is without a budget */
+        zn_context *context;
+        zn_device *device;
+        zn_video *v;
+        zn_latent *clip = NULL;
+        must(zn_context_new(1, &context));
+        must(zn_context_device(context, "cuda", &device));
+        const size_t memory = i < BUDGETS ? zn_device_overhead(device) + ((size_t)LEAST << i) : 0;
+        must(zn_video_new(
+            m, &(zn_options){ .context = context, .device = "cuda", .memory = memory, .size = sizeof(zn_options) },
+            &v));
+        zn_video_use_both(v);
+        zn_image *image = picture(0);
+        const bool good = zn_video_encode(v, image, &clip) == ZN_OK;
+        zn_image_free(image);
+        zn_latent_free(clip);
+        zn_video_free(v);
+        refused += !good;
+        if (good) {
+            must(zn_video_new(
+                m, &(zn_options){ .context = context, .device = "cuda", .memory = memory, .size = sizeof(zn_options) },
+                &v));
+            zn_video_use_both(v);
+            const int which = i < BUDGETS;
+            latents[1].count = pictures[1].count = 0;
+            clip = encode(v, &latents[which]);
+            decode(v, clip, &pictures[which]);
+            zn_latent_free(clip);
+            zn_video_free(v);
+            works += which;
+        }
+        if (good && i < BUDGETS) {
+            printf("budget of %zu bytes: %zu\n", (size_t)LEAST << i, zn_device_most(device));
+            expect("  the same within a budget", difference(&pictures[1], &pictures[0]), 0);
+            expect("  which is kept", zn_device_most(device) > (size_t)LEAST << i, 0);
+        }
+        zn_context_free(context);
+    }
+    expect("small budgets are refused, others work", !refused || !works, 0);
+    for (int i = 0; i < 2; i++) {
+        zn_free(latents[i].data);
+        zn_free(pictures[i].data);
+    }
+    zn_model_free(m);
+}
+
 /* Maps that are large enough for convolutions over frames in one launch, which only Hopper GPUs have: on the device,
  * against f32 there. Also prints how far FP8 is from bf16. */
 static void check_large(void)
@@ -261,6 +315,8 @@ int main(int argc, char **argv)
         if (!strstr(names[i], "tae"))
             check(names[i], 16, ZN_PRECISION_BF16, 5e-2);
     }
+    if (argc < 2 || strcmp(argv[1], "budget") == 0)
+        check_budget();
     printf("%d comparisons, %d failures\n", compared, failures);
     return failures || !compared;
 }

@@ -152,8 +152,9 @@ zn_status zn_codec_check_both(zn_codec *c, const zn_image *image)
         ZN_SHAPE(1, in.dim[1] / info->downscale, in.dim[2] / info->downscale, info->latent_channels);
     if (!c->compute.options.memory || c->compute.device || !info->has_encoder || !info->has_decoder)
         return ZN_OK;
-    const zn_runner_options options = options_of(c, zn_image_bytes(image->width, image->height, image->bits) +
-                                                        sizeof(float) * (size_t)zn_shape_count(latent), 0);
+    const zn_runner_options options = options_of(
+        c, zn_image_bytes(image->width, image->height, image->bits) + sizeof(float) * (size_t)zn_shape_count(latent),
+        0);
     size_t least[2];
     ZN_TRY(zn_runner_least(c->model, ZN_ENCODER, in, &options, &least[0], &c->packed[0]));
     ZN_TRY(zn_runner_least(c->model, ZN_DECODER, latent, &options, &least[1], &c->packed[1]));

@@ -21,7 +21,7 @@ zn_status zn_blend_add(zn_blend *b, zn_shape frame, const zn_clip_options *o, fl
 {
     /* While the buffer grows, its old copy exists too. Pages without an image take no memory yet. */
     const int64_t size = zn_shape_count(frame), copied = b->count == b->capacity ? b->count : 0;
-    if (o->memory && o->held + sizeof *b->frames * (size_t)(size * (copied + b->count + 1)) > o->memory)
+    if (o->memory && !o->device && o->held + sizeof *b->frames * (size_t)(size * (copied + b->count + 1)) > o->memory)
         return ZN_FAIL(ZN_ELIMIT,
                        "a memory budget of %.6g MiB is too small for more than %lld images of %lldx%lld in blended "
                        "tiles, which keep all images in memory: give more, or do not blend tiles",
@@ -103,7 +103,8 @@ static zn_status run(int side, const zn_model *model, zn_part part, const zn_cli
     zn_clip_options options = *o;
     tiler t = { .model = model, .part = part, .options = &options };
     const zn_wan_tiles tiles = tiles_of(model, part, side);
-    options.held += sizeof **y * (size_t)zn_shape_count(out) + zn_wan_tiles_bytes(&tiles, in, out);
+    if (!o->device) /* these are in the host's memory */
+        options.held += sizeof **y * (size_t)zn_shape_count(out) + zn_wan_tiles_bytes(&tiles, in, out);
     ZN_TRY(zn_alloc_for("a clip", sizeof **y * (size_t)zn_shape_count(out), (void **)y));
     const zn_status status = zn_wan_tiled(&tiles, run_tile, &t, x, in, *y, out);
     zn_clip_free(t.clip);
@@ -134,7 +135,7 @@ zn_status zn_blend_encode(zn_blend *b, const zn_model *model, const zn_clip_opti
     zn_clip_options options = *o;
     zn_shape in = b->frame;
     in.dim[0] = b->count;
-    options.held += sizeof *b->frames * (size_t)zn_shape_count(in);
+    options.held += o->device ? 0 : sizeof *b->frames * (size_t)zn_shape_count(in);
     *shape = ZN_SHAPE(1 + (b->count - k->first_frames) / k->frames, in.dim[1] / k->downscale, in.dim[2] / k->downscale,
                       k->latent);
     return run(b->side, model, ZN_ENCODER, &options, b->frames, in, out, *shape);

@@ -121,13 +121,15 @@ int zn_video_retains_16(const zn_video *v)
     return any;
 }
 
-/* frame: shape of one of the part's. An image that is read or written may have 16 bits, and its file another half. */
+/* frame: shape of one of the part's. An image that is read or written may have 16 bits, and its file another half; they
+ * are in the host's memory, which a device's budget is not for. */
 static zn_clip_options clip_options(const zn_video *v, zn_part part, zn_shape frame)
 {
     const zn_compute *k = &v->compute;
     const int64_t scale = part == ZN_DECODER ? zn_model_info_of(v->model)->downscale : 1;
     const size_t pixels = (size_t)(frame.dim[1] * frame.dim[2] * scale * scale);
-    size_t held = zn_model_bytes(v->model) + ZN_MEMORY_PROGRAM + v->held + 9 * pixels;
+    size_t held =
+        k->device ? zn_compute_overhead(k) : zn_model_bytes(v->model) + ZN_MEMORY_PROGRAM + v->held + 9 * pixels;
     for (int i = 0; i < 2; i++)
         held += v->part[i] ? zn_clip_bytes_of(v->part[i]) : 0;
     return (zn_clip_options){ .pool = k->pool,
@@ -136,7 +138,7 @@ static zn_clip_options clip_options(const zn_video *v, zn_part part, zn_shape fr
                               .math = k->math,
                               .fp8 = v->fp8 && part == ZN_DECODER,
                               .memory = k->options.memory,
-                              .held = k->device ? zn_compute_overhead(k) : held,
+                              .held = held,
                               .progress = k->options.progress,
                               .user = k->options.user };
 }
@@ -177,7 +179,7 @@ static zn_status part_for(zn_video *v, zn_part part, zn_shape frame)
     if (*kept)
         return ZN_OK;
     zn_clip_options options = clip_options(v, part, frame);
-    if (v->both && part == ZN_ENCODER && !options.device && zn_model_info_of(v->model)->has_decoder)
+    if (v->both && part == ZN_ENCODER && zn_model_info_of(v->model)->has_decoder)
         ZN_TRY(reserve(v, frame, &options));
     return zn_clip_new(v->model, part, frame, &options, kept);
 }
