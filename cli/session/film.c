@@ -143,7 +143,7 @@ static int run(const options *o, unsigned needs, int measured, zn_status (*proce
                               .compare = o->compare,
                               .strip = o->strip,
                               .scale = o->scale,
-                              .lean = o->memory != 0,
+                              .lean = session_saves_memory(o),
                               .tell = tell,
                               .user = &s };
         zn_status status = film_begin(&t.pipe);

@@ -27,8 +27,9 @@ typedef struct zn_codec zn_codec;
 /* options may be NULL. */
 ZN_API ZN_MUST_USE zn_status zn_codec_new(const zn_model *model, const zn_options *options, zn_codec **out);
 ZN_API void zn_codec_free(zn_codec *codec);
-/* Bytes of options.memory that the caller takes as long as it uses the codec, such as those of videos that it reads and
- * writes (zn_film_bytes). From now on the program itself counts too. Of a GPU's budget the caller takes nothing. */
+/* Bytes of options.memory that the caller takes from now on, such as those of videos that it reads and writes
+ * (zn_film_bytes); with these the program itself counts too. 0: nothing any more. Of a GPU's budget the caller takes
+ * nothing. */
 ZN_API void zn_codec_hold(zn_codec *codec, size_t bytes);
 
 /* The latent records the size of the image, so that decoding gives it back. ZN_ENUMERIC if NaN or infinity appears,

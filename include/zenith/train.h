@@ -97,8 +97,8 @@ typedef struct zn_train_result {
 /* ZN_ENUMERIC: NaN or infinity; the message names the layer, and the state before that step is saved. */
 ZN_API ZN_MUST_USE zn_status zn_train(const zn_train_options *options, zn_train_result *out);
 
-/* Fails as zn_train would for a mistake in the recipe, its settings or the other options, with the same sentence, but
- * reads neither images nor weights. */
+/* Fails as zn_train would for a mistake in the recipe and its settings, with the same sentence. Reads neither images
+ * nor weights, and says nothing about data, folder and device. */
 ZN_API ZN_MUST_USE zn_status zn_train_check(const zn_train_options *options);
 
 /* Presets: name and one line of description; NULL after the last. */

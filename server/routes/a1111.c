@@ -336,7 +336,8 @@ static void timestamp_json(json *j, const sv_job *job)
 static void progress_json(json *j, const sv_job *job)
 {
     const double spent = job ? sv_job_seconds(job) : 0;
-    const int batch = job && job->o.batch ? job->o.batch : 1, images = job && job->o.count ? job->o.count : 1;
+    const int batch = job && job->o.batch ? job->o.batch : 1, asked = job && job->o.count ? job->o.count : 1,
+              images = job && job->images > asked ? job->images : asked;
     json_real(j, "progress", job ? fmax(job->fraction, 0.001) : 0);
     json_real(j, "eta_relative", job && job->fraction > 0.01 ? spent * (1 - job->fraction) / job->fraction : 0);
     json_open(j, "state", '{');

@@ -91,7 +91,8 @@ static zn_status write_one(void *user, const zn_image *image)
     a->count++;
     if (!strcmp(job->form, "video")) {
         if (!a->film)
-            ZN_TRY(zn_film_create(a->path, image->width, image->height, job->o.rate ? job->o.rate : RATE, 0, &a->film));
+            ZN_TRY(zn_film_create(a->path, image->width, image->height, job->o.rate ? job->o.rate : RATE,
+                                  sv_saves_memory(job) ? ZN_FILM_LEAN : 0, &a->film));
         return zn_film_write(a->film, image);
     }
     char *name = must_print("%s_%04d", a->stem, a->count);
@@ -115,6 +116,9 @@ static zn_status decode(sv_job *job, sv_engine *e, const zn_latent *latent)
     const double start = now_ms();
     if (status == ZN_OK)
         status = open_video(job, e, &v);
+    const int scale = e->info->downscale;
+    if (status == ZN_OK && film)
+        zn_video_hold(v, zn_film_bytes(NULL, latent->width * scale, latent->height * scale, 8));
     if (status == ZN_OK)
         status = zn_video_decode(v, latent, 8, write_one, &a);
     zn_video_free(v);

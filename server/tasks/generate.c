@@ -223,6 +223,7 @@ static zn_status check(const making *m)
                                   .decoder_tile = m->p.decoder_tile };
     if ((int64_t)m->p.width * m->p.height > m->job->server->settings->most_pixels)
         return ZN_FAIL(ZN_ELIMIT, "%dx%d pixels are more than the server allows", m->p.width, m->p.height);
+    ZN_TRY(sv_check_format(m->job, m->p.width, m->p.height, 0));
     return zn_generation_check(&plain);
 }
 

@@ -27,14 +27,19 @@ zn_status sv_image_extension(const sv_job *job, const char **extension)
     return ZN_FAIL(ZN_EINVALID, "format must be png, jpg or webp, not '%.60s'", format);
 }
 
-/* Before the work: whether the format of the results can hold such an image. */
-static zn_status check_format(const sv_job *job, int64_t width, int64_t height, int bits)
+zn_status sv_check_format(const sv_job *job, int64_t width, int64_t height, int bits)
 {
     const char *extension;
     char name[16];
     ZN_TRY(sv_image_extension(job, &extension));
     snprintf(name, sizeof name, "image.%s", extension);
     return zn_image_check(name, width, height, bits);
+}
+
+/* With option compare three images lie side by side. */
+static int64_t compared_width(const sv_job *job, int64_t width)
+{
+    return job->o.compare ? 3 * width + 2 * ZN_IMAGE_GAP : width;
 }
 
 zn_status sv_write_image(sv_job *job, const char *name, const zn_image *image, const zn_image *alpha,
@@ -174,6 +179,13 @@ zn_status sv_latent_limit(const sv_job *job, const zn_model_info *info, const zn
         latent->width, latent->height, (long long)most);
 }
 
+static zn_status check_latent_format(const sv_job *job, const zn_model_info *info, const zn_latent *latent)
+{
+    const int64_t scale = (zn_codec_unpacks(info, latent) ? 2 : 1) * (info->downscale > 1 ? info->downscale : 1);
+    return sv_check_format(job, latent->image_width ? latent->image_width : latent->width * scale,
+                           latent->image_height ? latent->image_height : latent->height * scale, job->o.bits);
+}
+
 static zn_status decode_latent(sv_job *job, sv_engine *e, const char *name, const zn_latent *latent)
 {
     zn_image *image = NULL;
@@ -184,7 +196,7 @@ static zn_status decode_latent(sv_job *job, sv_engine *e, const char *name, cons
         return ZN_FAIL(ZN_ESHAPE, "this latent has %d channels but the model %s decodes %d", latent->channels,
                        e->info->architecture, e->info->latent_channels);
     ZN_TRY(sv_latent_limit(job, e->info, latent));
-    ZN_TRY(check_format(job, latent->image_width, latent->image_height, job->o.bits));
+    ZN_TRY(check_latent_format(job, e->info, latent));
     ZN_TRY(zn_decode_bits(e->codec, latent, job->o.bits ? job->o.bits : 8, &image));
     const double ms = now_ms() - start;
     const zn_status status = sv_write_image(job, name, image, NULL, NULL);
@@ -258,6 +270,7 @@ static zn_status by_codec(sv_job *job, sv_engine *e, zn_image **original, zn_ima
     zn_latent *latent = NULL;
     ZN_TRY(needs(e, 1, 1));
     ZN_TRY(sv_job_read_image(job, &job->files[0], 0, original));
+    ZN_TRY(sv_check_format(job, compared_width(job, (*original)->width), (*original)->height, 0));
     const double share = encoder_share(e, *original);
     sv_job_stage(job, "encode", 0, share);
     ms[0] = now_ms();
@@ -391,7 +404,7 @@ static zn_status check_size(const sv_job *job, const zn_image *image)
 {
     const int64_t scale = job->o.scale ? job->o.scale : 1, most = job->server->settings->most_pixels;
     if (scale * image->width * (scale * image->height) <= most)
-        return check_format(job, scale * image->width, scale * image->height, 0);
+        return sv_check_format(job, compared_width(job, scale * image->width), scale * image->height, 0);
     return ZN_FAIL(ZN_ELIMIT,
                    "the result would have %lldx%lld pixels, more than the limit of %lld (zenith serve --pixels)",
                    (long long)scale * image->width, (long long)scale * image->height, (long long)most);
@@ -437,18 +450,27 @@ static zn_status needs_restorer(const sv_engine *e)
                                        e->info->architecture);
 }
 
-static zn_status restore_film(sv_job *job, sv_engine *e, film_pipe *p)
+static zn_status restore_frames(sv_job *job, sv_engine *e, film_pipe *p)
 {
     const zn_image *image;
     zn_status status;
     while ((status = film_next(p, &image)) == ZN_OK && image) {
         zn_image *result = NULL;
+        if (p->read == 1)
+            zn_codec_hold(e->codec, film_bytes(p, image, 0));
         status = restore_image(job, e, image, &result);
         if (status == ZN_OK)
             status = film_put(p, result);
         zn_image_free(result);
         ZN_TRY(status);
     }
+    return status;
+}
+
+static zn_status restore_film(sv_job *job, sv_engine *e, film_pipe *p)
+{
+    const zn_status status = restore_frames(job, e, p);
+    zn_codec_hold(e->codec, 0); /* the next job may be for an image */
     return status;
 }
 

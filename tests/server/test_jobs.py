@@ -207,6 +207,8 @@ def test_upscale():
     tool("makeimage", "wide.png", "5000", "2")
     error = server.job("upscale", ["wide.png"], "failed", model="zenith-restore", options={"scale": 4, "format": "webp"})["error"]
     assert "16383 pixels" in error, error
+    error = server.job("generate", "", "failed", prompt="fox", options={"size": "16384x16", "steps": 1, "format": "webp"})["error"]
+    assert "16383 pixels" in error, error
     error = server.job("decode", ["z.safetensors"], "failed", options={"bits": 16, "format": "jpg"})["error"]
     assert "16 bits" in error, error
 

@@ -60,7 +60,12 @@ void zn_codec_write_image(void *to, zn_region region, const float *map, size_t s
         zn_pixels_from_float(map, stride, image, region);
 }
 
-void zn_codec_hold(zn_codec *c, size_t bytes) { c->held = bytes + ZN_MEMORY_PROGRAM; }
+void zn_codec_hold(zn_codec *c, size_t bytes)
+{
+    pthread_mutex_lock(&c->lock);
+    c->held = bytes ? bytes + ZN_MEMORY_PROGRAM : 0;
+    pthread_mutex_unlock(&c->lock);
+}
 
 static zn_part other_of(zn_part part) { return part == ZN_ENCODER ? ZN_DECODER : ZN_ENCODER; }
 
@@ -144,7 +149,7 @@ static zn_shape image_shape(const zn_model_info *info, int width, int height)
     return ZN_SHAPE(1, zn_round_up(height, info->downscale), zn_round_up(width, info->downscale), 3);
 }
 
-zn_status zn_codec_check_both(zn_codec *c, const zn_image *image)
+static zn_status check_both(zn_codec *c, const zn_image *image)
 {
     const zn_model_info *info = zn_model_info_of(c->model);
     const zn_shape in = image_shape(info, image->width, image->height);
@@ -152,6 +157,10 @@ zn_status zn_codec_check_both(zn_codec *c, const zn_image *image)
         ZN_SHAPE(1, in.dim[1] / info->downscale, in.dim[2] / info->downscale, info->latent_channels);
     if (!c->compute.options.memory || c->compute.device || !info->has_encoder || !info->has_decoder)
         return ZN_OK;
+    const zn_runner *last = c->runner[ZN_ENCODER] ? c->runner[ZN_ENCODER] : c->runner[ZN_DECODER];
+    if (last &&
+        (zn_shape_equal(zn_runner_input_shape(last), in) || zn_shape_equal(zn_runner_input_shape(last), latent)))
+        return ZN_OK; /* it was checked before the first such image */
     const zn_runner_options options = options_of(
         c, zn_image_bytes(image->width, image->height, image->bits) + sizeof(float) * (size_t)zn_shape_count(latent),
         0);
@@ -161,6 +170,14 @@ zn_status zn_codec_check_both(zn_codec *c, const zn_image *image)
     const size_t encoding = least[0] + c->packed[1], decoding = least[1] + c->packed[0],
                  need = options.held + (encoding > decoding ? encoding : decoding);
     return need > options.memory ? zn_runner_refuse(in, in, &options, need) : ZN_OK;
+}
+
+zn_status zn_codec_check_both(zn_codec *c, const zn_image *image)
+{
+    pthread_mutex_lock(&c->lock);
+    const zn_status status = check_both(c, image);
+    pthread_mutex_unlock(&c->lock);
+    return status;
 }
 
 static void write_latent(void *to, zn_region a, const float *map, size_t stride)

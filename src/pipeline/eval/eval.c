@@ -259,7 +259,6 @@ static zn_status prepare(judge *j, const zn_model *model)
     snprintf(j->out->architecture, sizeof j->out->architecture, "%s", j->info->architecture);
     snprintf(j->out->data, sizeof j->out->data, "%s", o->data);
     ZN_TRY(zn_dataset_open(o->data, &j->data));
-    ZN_TRY(zn_eval_count_pixels(o, j->data, &j->pixels));
     if (o->fid && zn_ranks_count(o->ranks) > 1)
         return ZN_FAIL(ZN_EUNSUPPORTED, "the distance of sets is measured in one process, and there are %d",
                        zn_ranks_count(o->ranks));
@@ -271,6 +270,7 @@ static zn_status prepare(judge *j, const zn_model *model)
                        o->data, o->data);
     if (!o->clips && zn_eval_has_clips(j->data)) /* else the frames of each would be one tall image */
         return ZN_FAIL(ZN_EINVALID, "%s: clips, not images%s", o->data, j->info->restores ? "" : ": add --clips");
+    ZN_TRY(zn_eval_count_pixels(o, j->data, &j->pixels));
     ZN_TRY(o->clips ? zn_video_new(model, &compute, &j->video) : zn_codec_new(model, &compute, &j->codec));
     if (j->video)
         zn_video_use_both(j->video);

@@ -28,12 +28,15 @@ zn_status zn_eval_count_pixels(const zn_eval_options *o, const zn_dataset *d, do
     ZN_TRY(zn_alloc_for("the sizes of images", sizeof **out * ((size_t)count + 1), (void **)out));
     double *sum = *out;
     *sum = 0;
-    for (int64_t i = 0; i < count; i++)
+    for (int64_t i = 0; i < count; i++) {
+        if (i % 256 == 0 && o->progress(o->user, 0))
+            return ZN_FAIL(ZN_ECANCELLED, "cancelled");
         if (zn_eval_wants(o, d, i)) {
             const int64_t pixels = zn_dataset_pixels(d, i);
             sum[1] = sum[0] + (double)(pixels ? pixels : 1);
             sum++;
         }
+    }
     return ZN_OK;
 }
 

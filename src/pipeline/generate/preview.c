@@ -27,7 +27,7 @@ struct zn_preview {
     float (*map)[3]; /* without either: [channels + 1] */
     int channels;
     zn_latent *latent; /* what is decoded now */
-    zn_image *image;   /* what became of it; NULL: status is not ZN_OK */
+    zn_image *image;   /* what became of it; NULL: no memory, or status is not ZN_OK */
     zn_status status;
     char why[512]; /* text of the failure, which belongs to the thread that failed */
     /* a thread that decodes; without it, zn_preview_begin does */
@@ -206,6 +206,8 @@ static void make(zn_preview *p)
     p->status = p->own     ? zn_autoencoder_decode(p->own, p->latent, &p->image)
                 : p->codec ? zn_decode(p->codec, p->latent, &p->image)
                            : make_linear(p, p->latent, &p->image);
+    if (p->status == ZN_ENOMEM) /* the image itself may be decoded in tiles */
+        p->status = ZN_OK;
     if (p->status != ZN_OK)
         snprintf(p->why, sizeof p->why, "%s", zn_error_text());
 }

@@ -130,7 +130,7 @@ static zn_clip_options clip_options(const zn_video *v, zn_part part, zn_shape fr
     const size_t pixels = (size_t)(frame.dim[1] * frame.dim[2] * scale * scale);
     size_t held =
         k->device ? zn_compute_overhead(k) : zn_model_bytes(v->model) + ZN_MEMORY_PROGRAM + v->held + 9 * pixels;
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2 && (!k->device || k->options.memory); i++) /* else what is free there is without them */
         held += v->part[i] ? zn_clip_bytes_of(v->part[i]) : 0;
     return (zn_clip_options){ .pool = k->pool,
                               .device = k->device,

@@ -174,6 +174,7 @@ ZN_MUST_USE zn_status zn_run_new_model(zn_run *r, const zn_arch *arch, const zn_
  */
 ZN_MUST_USE zn_status zn_run_fresh_model(zn_run *r);
 /* Whether the network can learn what the recipe says. */
+ZN_MUST_USE zn_status zn_run_check_gates(const zn_recipe *k, const zn_config *config);
 ZN_MUST_USE zn_status zn_run_check_task(const zn_recipe *k, const zn_arch *arch);
 /* What learns from conditions starts with weights that are named. */
 ZN_MUST_USE zn_status zn_run_check_from(const char *from, zn_part part);

@@ -86,12 +86,18 @@ static zn_status take_from_teacher(const zn_run *r)
 }
 
 /* What the recipe says about block gates must be about some that are there. */
+zn_status zn_run_check_gates(const zn_recipe *k, const zn_config *config)
+{
+    return config->gates || k->gates == ZN_RECIPE_GATES_AS_USUAL
+               ? ZN_OK
+               : ZN_FAIL(ZN_EINVALID, "%s has no block gates: the recipe's gates are for zenith-hier and zenith-srig",
+                         k->model);
+}
+
 static zn_status settle_gates(zn_run *r)
 {
     zn_recipe *k = &r->recipe;
-    if (!r->model->config.gates && k->gates != ZN_RECIPE_GATES_AS_USUAL)
-        return ZN_FAIL(ZN_EINVALID, "%s has no block gates: the recipe's gates are for zenith-hier and zenith-srig",
-                       k->model);
+    ZN_TRY(zn_run_check_gates(k, &r->model->config));
     if (r->model->config.gates && k->gates == ZN_RECIPE_GATES_AS_USUAL)
         k->gates = ZN_RECIPE_GATES_STRAIGHT;
     return ZN_OK;

@@ -151,6 +151,7 @@ static zn_status check(zn_run *r, const zn_train_options *o)
     if (zn_train_on_conditions(task))
         return zn_run_check_from(r->recipe.from, task->part);
     ZN_TRY(find_network(&r->recipe, &arch, &config));
+    ZN_TRY(zn_run_check_gates(&r->recipe, &config));
     return zn_run_check_task(&r->recipe, arch);
 }
 

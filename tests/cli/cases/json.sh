@@ -33,7 +33,7 @@ zenith encode a.png --json --nosuch 2>/dev/null | jsoncheck -p error
 zenith encode --json 2>/dev/null | jsoncheck -p error
 zenith encode --json -q $model a.png missing.png -o folder 2>/dev/null | jsoncheck -p failed error
 zenith encode --json -q $model missing.png gone.png -o folder 2>/dev/null | jsoncheck -p failed error
-zenith info --json -q a.png missing.png 2>/dev/null | jsoncheck -p error files
+zenith info --json -q a.png missing.png 2>/dev/null | jsoncheck -p error files | sed -E 's/"bytes": [0-9]+/"bytes": N/'
 zenith encode --json -q $model a.png -o folder | jsoncheck error 2>/dev/null && echo "an error without a failure"
 zenith encode -q $model a.png -o bare.npy
 zenith info --json bare.npy | jsoncheck -p width image_width image_height downscale

@@ -112,7 +112,7 @@ static void count_colour(palette *p, const uint8_t *at, size_t pixel)
     enum { SLOTS = sizeof p->colours / sizeof *p->colours };
     uint64_t colour = 0;
     memcpy(&colour, at, pixel);
-    colour++;
+    colour += colour != UINT64_MAX; /* which counts as the one before it */
     size_t i = (size_t)(colour * 0x9e3779b97f4a7c15u >> 55);
     while (p->colours[i] && p->colours[i] != colour)
         i = (i + 1) % SLOTS;
