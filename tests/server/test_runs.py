@@ -29,6 +29,7 @@ def test_start():
                                   ({"recipe": recipe, "data": "photos", "settings": {"damage.noise": 5}}, 400, "does not use damage.noise"),
                                   ({"recipe": recipe, "data": "photos", "settings": {"model": "none"}}, 404, "no architecture is called 'none'"),
                                   ({"recipe": recipe, "data": "photos", "settings": {"task": "restore"}}, 400, "cannot be trained to"),
+                                  ({"recipe": recipe, "data": "photos", "settings": {"gates.lr": 1}}, 400, "has no block gates"),
                                   ({"recipe": recipe, "data": "photos", "settings": ["lr=1"] * 100}, 400, "at most 64 settings"),
                                   ({"recipe": "diffae-latent", "data": "photos"}, 400, "learns from what a trained autoencoder makes"),
                                   ({"recipe": recipe, "data": "gone"}, 404, "the folder 'gone' is not there any more"),

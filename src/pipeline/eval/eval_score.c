@@ -29,7 +29,7 @@ zn_status zn_eval_count_pixels(const zn_eval_options *o, const zn_dataset *d, do
     double *sum = *out;
     *sum = 0;
     for (int64_t i = 0; i < count; i++) {
-        if (i % 256 == 0 && o->progress(o->user, 0))
+        if (i % 256 == 255 && o->progress(o->user, 0))
             return ZN_FAIL(ZN_ECANCELLED, "cancelled");
         if (zn_eval_wants(o, d, i)) {
             const int64_t pixels = zn_dataset_pixels(d, i);
