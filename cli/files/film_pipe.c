@@ -71,11 +71,12 @@ zn_status film_next(film_pipe *p, const zn_image **out)
     return p->tell && p->tell(p->user, number, total) ? ZN_ECANCELLED : ZN_OK;
 }
 
+int film_is_lean(size_t memory, const char *device) { return memory && (!device || !strcmp(device, "cpu")); }
+
 size_t film_bytes(const film_pipe *p, const zn_image *image, int waiting)
 {
-    enum { GAP = 8 }; /* zn_image_side_by_side */
     const int scale = p->scale ? p->scale : 1, width = image->width * scale, height = image->height * scale;
-    const int written = !p->output ? 0 : p->compare ? 3 * width + 2 * GAP : width;
+    const int written = !p->output ? 0 : p->compare ? 3 * width + 2 * ZN_IMAGE_GAP : width;
     const size_t each = (size_t)image->width * (size_t)image->height * 3 * (size_t)image->bits / 8,
                  both = p->compare ? (size_t)written * (size_t)height * 3 * (size_t)image->bits / 8 : 0;
     return zn_film_bytes(p->film, written, height, image->bits) + each * (size_t)waiting + both;

@@ -47,6 +47,8 @@ typedef struct film_pipe {
 zn_status film_begin(film_pipe *p);
 /* The next image; NULL after the last. The pipe owns it until its result is put. */
 zn_status film_next(film_pipe *p, const zn_image **out);
+/* Whether a budget is for this machine's memory, and not for that of a GPU: then videos are written with less of it. */
+int film_is_lean(size_t memory, const char *device);
 /* Bytes that the pipe takes with results of this image, of which `waiting` are to come at a time: for a memory budget.
  */
 size_t film_bytes(const film_pipe *p, const zn_image *image, int waiting);

@@ -221,7 +221,7 @@ static zn_status write_to_film(album *a, const zn_image *picture)
     zn_status status = ZN_OK;
     if (!a->film)
         status = zn_film_create(a->item->output, picture->width, picture->height, rate,
-                                session_saves_memory(a->s->o) ? ZN_FILM_LEAN : 0, &a->film);
+                                film_is_lean(a->s->o->memory, a->s->o->device) ? ZN_FILM_LEAN : 0, &a->film);
     return status == ZN_OK ? zn_film_write(a->film, picture) : status;
 }
 

@@ -143,7 +143,7 @@ static int run(const options *o, unsigned needs, int measured, zn_status (*proce
                               .compare = o->compare,
                               .strip = o->strip,
                               .scale = o->scale,
-                              .lean = session_saves_memory(o),
+                              .lean = film_is_lean(o->memory, o->device),
                               .tell = tell,
                               .user = &s };
         zn_status status = film_begin(&t.pipe);

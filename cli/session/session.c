@@ -172,8 +172,6 @@ void print_plan(const options *o, const char *plan)
     }
 }
 
-int session_saves_memory(const options *o) { return o->memory && (!o->device || !strcmp(o->device, "cpu")); }
-
 void session_ran_clip(session *s, const zn_video *v)
 {
     s->ran_clip = 1;

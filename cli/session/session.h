@@ -38,8 +38,6 @@ int model_open(const options *o, const char *name, zn_model **out);
  * Ctrl-C. Returns 0, or an exit status after reporting an error. Opening again replaces the model. */
 int session_open(session *s, const options *o, const char *name, unsigned needs);
 void session_close(session *s);
-/* Whether a budget is given for this memory, and not for that of a GPU. */
-int session_saves_memory(const options *o);
 /* Prints a plan of several lines. */
 void print_plan(const options *o, const char *plan);
 /* After a call: a remark, once, if it did not use the precision of --precision; and with -v how it was divided into

@@ -28,7 +28,7 @@ typedef struct zn_codec zn_codec;
 ZN_API ZN_MUST_USE zn_status zn_codec_new(const zn_model *model, const zn_options *options, zn_codec **out);
 ZN_API void zn_codec_free(zn_codec *codec);
 /* Bytes of options.memory that the caller takes from now on, such as those of videos that it reads and writes
- * (zn_film_bytes); with these the program itself counts too. 0: nothing any more. Of a GPU's budget the caller takes
+ * (zn_film_bytes); with these the program itself counts too. 0 cancels that. Of a GPU's budget the caller takes
  * nothing. */
 ZN_API void zn_codec_hold(zn_codec *codec, size_t bytes);
 

@@ -90,9 +90,10 @@ static zn_status write_one(void *user, const zn_image *image)
     sv_job_stage(job, "decode", (double)a->count / a->expected, 1.0 / a->expected);
     a->count++;
     if (!strcmp(job->form, "video")) {
+        const serve_settings *s = job->server->settings;
         if (!a->film)
             ZN_TRY(zn_film_create(a->path, image->width, image->height, job->o.rate ? job->o.rate : RATE,
-                                  sv_saves_memory(job) ? ZN_FILM_LEAN : 0, &a->film));
+                                  film_is_lean(s->memory, s->device) ? ZN_FILM_LEAN : 0, &a->film));
         return zn_film_write(a->film, image);
     }
     char *name = must_print("%s_%04d", a->stem, a->count);

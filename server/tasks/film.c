@@ -75,12 +75,6 @@ void sv_film_remarks(sv_job *job, const sv_file *file, const zn_film_faults *fau
     film_report_faults(faults, file->name, remark, job);
 }
 
-int sv_saves_memory(const sv_job *job)
-{
-    const char *device = job->server->settings->device;
-    return job->server->settings->memory && (!device || !strcmp(device, "cpu"));
-}
-
 zn_status sv_film(sv_job *job, sv_engine *e, int i, int measure, sv_film_fn process)
 {
     if (!has_images(job))
@@ -95,7 +89,7 @@ zn_status sv_film(sv_job *job, sv_engine *e, int i, int measure, sv_film_fn proc
                     .compare = job->o.compare,
                     .strip = job->o.strip,
                     .scale = job->o.scale,
-                    .lean = sv_saves_memory(job),
+                    .lean = film_is_lean(job->server->settings->memory, job->server->settings->device),
                     .tell = tell,
                     .user = &at };
     const double start = now_ms();

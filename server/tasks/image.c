@@ -33,13 +33,7 @@ zn_status sv_check_format(const sv_job *job, int64_t width, int64_t height, int 
     char name[16];
     ZN_TRY(sv_image_extension(job, &extension));
     snprintf(name, sizeof name, "image.%s", extension);
-    return zn_image_check(name, width, height, bits);
-}
-
-/* With option compare three images lie side by side. */
-static int64_t compared_width(const sv_job *job, int64_t width)
-{
-    return job->o.compare ? 3 * width + 2 * ZN_IMAGE_GAP : width;
+    return zn_image_check(name, job->o.compare ? 3 * width + 2 * ZN_IMAGE_GAP : width, height, bits);
 }
 
 zn_status sv_write_image(sv_job *job, const char *name, const zn_image *image, const zn_image *alpha,
@@ -270,7 +264,7 @@ static zn_status by_codec(sv_job *job, sv_engine *e, zn_image **original, zn_ima
     zn_latent *latent = NULL;
     ZN_TRY(needs(e, 1, 1));
     ZN_TRY(sv_job_read_image(job, &job->files[0], 0, original));
-    ZN_TRY(sv_check_format(job, compared_width(job, (*original)->width), (*original)->height, 0));
+    ZN_TRY(sv_check_format(job, (*original)->width, (*original)->height, 0));
     const double share = encoder_share(e, *original);
     sv_job_stage(job, "encode", 0, share);
     ms[0] = now_ms();
@@ -404,7 +398,7 @@ static zn_status check_size(const sv_job *job, const zn_image *image)
 {
     const int64_t scale = job->o.scale ? job->o.scale : 1, most = job->server->settings->most_pixels;
     if (scale * image->width * (scale * image->height) <= most)
-        return sv_check_format(job, compared_width(job, scale * image->width), scale * image->height, 0);
+        return sv_check_format(job, scale * image->width, scale * image->height, 0);
     return ZN_FAIL(ZN_ELIMIT,
                    "the result would have %lldx%lld pixels, more than the limit of %lld (zenith serve --pixels)",
                    (long long)scale * image->width, (long long)scale * image->height, (long long)most);

@@ -13,7 +13,8 @@ ZN_MUST_USE zn_status sv_write_image(sv_job *job, const char *name, const zn_ima
                                      const zn_image_metadata *metadata);
 /* The file extension for images of this job; fails if it is not one that can be written. */
 ZN_MUST_USE zn_status sv_image_extension(const sv_job *job, const char **extension);
-/* Before the work: whether the format of the results can hold such an image. bits 16: with so many a sample. */
+/* Before the work: whether the format of the results can hold such an image, with option compare three of them side by
+ * side. bits 16: with so many a sample. */
 ZN_MUST_USE zn_status sv_check_format(const sv_job *job, int64_t width, int64_t height, int bits);
 /* Converts a latent between the scale of files and that of models, as --scaling of the program does. */
 ZN_MUST_USE zn_status sv_scale_latent(const sv_job *job, const zn_model_info *info, const char *extension, int reading,
@@ -35,8 +36,6 @@ ZN_MUST_USE zn_status sv_film(sv_job *job, sv_engine *e, int i, int measure, sv_
 /* Refuses settings that only images have, when the result is a video. */
 ZN_MUST_USE zn_status sv_film_settings(const sv_job *job);
 /* Refuses a video whose images, or results, have more pixels than the server allows. */
-/* Whether the server's budget is for this memory, so that encoders of videos should keep to it. */
-int sv_saves_memory(const sv_job *job);
 ZN_MUST_USE zn_status sv_film_limit(const sv_job *job, const sv_file *file);
 /* Adds what was wrong with a video to the job's remarks. */
 void sv_film_remarks(sv_job *job, const sv_file *file, const zn_film_faults *faults);
